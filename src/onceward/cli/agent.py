@@ -26,7 +26,11 @@ AgentType = Annotated[
 @app.command("exec", context_settings={"allow_interspersed_args": False})
 def exec_(
     program: Annotated[
-        list[str], typer.Argument(metavar="PROGRAM", help="A program and its arguments.")
+        list[str],
+        typer.Argument(
+            metavar="PROGRAM",
+            help="Program to run for each command, and its arguments; put `--` before it.",
+        ),
     ],
     agent_type: AgentType,
     actions: Annotated[

@@ -47,7 +47,8 @@ def send(
     ] = None,
     sender: Annotated[str | None, typer.Option(help="The sender. Default: your user name.")] = None,
     timestamp: Annotated[
-        str | None, typer.Option(help="When it was sent, as ISO 8601; does not affect the order.")
+        str | None,
+        typer.Option(help="Time when it was sent, as ISO 8601; does not affect the order."),
     ] = None,
     store: StoreUrl = None,
     json_output: JsonFlag = False,
@@ -77,7 +78,9 @@ def send(
 @app.command()
 def tail(
     group: GroupName,
-    since: Annotated[int | None, typer.Option(help="Only items after this number.", min=0)] = None,
+    since: Annotated[
+        int | None, typer.Option(help="Print only items after this number.", min=0)
+    ] = None,
     last: Annotated[
         int, typer.Option(help="Without --since: the last this many.", min=1, max=200)
     ] = HISTORY,

@@ -38,7 +38,8 @@ _Word = Annotated[
     str | None, typer.Option(help="The word that triggers the agent, such as `@bot`.")
 ]
 _Workdir = Annotated[
-    Path | None, typer.Option(help="The agent's directory. Default: one per group.")
+    Path | None,
+    typer.Option(help="Working directory of the agent. Default: a directory per group."),
 ]
 _Idle = Annotated[
     float | None,

@@ -35,7 +35,9 @@ _RunFilter = Annotated[str | None, typer.Option("--run", help="Only entries abou
 _ExperimentFilter = Annotated[
     str | None, typer.Option("--experiment", help="Only entries of this experiment.")
 ]
-_Since = Annotated[str, typer.Option(help="A cursor from an earlier answer.")]
+_Since = Annotated[
+    str, typer.Option(help="Print only what is after this cursor, from an earlier poll.")
+]
 #: The same as `--rating NAME=…`, in the words of the original command.
 _Rating = Annotated[str | None, typer.Option(help="The rating of this name, from 0 to 100.")]
 
@@ -192,7 +194,10 @@ def poll(
 @app.command()
 def wait(
     since: Annotated[
-        str, typer.Option(help="A cursor from an earlier answer, or `end` for new entries only.")
+        str,
+        typer.Option(
+            help="Wait for entries after this cursor, from an earlier poll, or after `end`."
+        ),
     ] = "0",
     session: _SessionFilter = None,
     run: _RunFilter = None,

@@ -15,7 +15,9 @@ from onceward.errors import InvalidArgument
 app = group("Append to, poll, follow and verify JSON journals (one record per line).")
 
 _File = Annotated[Path, typer.Argument(help="The journal file.")]
-_Since = Annotated[str, typer.Option(help="A cursor from an earlier answer.")]
+_Since = Annotated[
+    str, typer.Option(help="Print only what is after this cursor, from an earlier poll.")
+]
 _Match = Annotated[
     list[str] | None,
     typer.Option(help="Only records whose top-level FIELD is TEXT, as FIELD=TEXT. Repeatable."),

@@ -51,7 +51,10 @@ def ik(
     action: Annotated[str, typer.Option(help="Required. The action, such as implement.")],
     task: Annotated[str, typer.Option(help="Required. The task, such as T-0042.")],
     snapshot: Annotated[
-        str, typer.Option(help="Required. The workspace's snapshot id, such as snap-abc123.")
+        str,
+        typer.Option(
+            help="Required. Snapshot id, from `onceward keys snapshot`, such as snap-abc123."
+        ),
     ],
     inputs: Annotated[str, typer.Option(help=f"Required. An object: {_JSON_HELP}")],
     outputs: Annotated[str, typer.Option(help=f"Expected outputs, an array: {_JSON_HELP}")] = "[]",

@@ -43,7 +43,7 @@ AllowExternal = Annotated[
 AllowHost = Annotated[
     list[str] | None,
     typer.Option(
-        "--allow-host", help="Another host name of this server, with --allow-external. Repeatable."
+        "--allow-host", help="Another host name to accept; needs --allow-external. Repeatable."
     ),
 ]
 RequireToken = Annotated[
@@ -54,7 +54,7 @@ PublicUrl = Annotated[
     str | None,
     typer.Option(
         "--public-url",
-        help="URL of a proxy in front of this server; every request then needs the token.",
+        help="URL at which a proxy serves this server; every request then needs the token.",
     ),
 ]
 TrustedProxy = Annotated[

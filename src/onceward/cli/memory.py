@@ -176,7 +176,10 @@ def restore(
         typer.Argument(help="Name of the deleted entity. Required unless --change is given."),
     ] = None,
     change: Annotated[
-        int | None, typer.Option(help="Number of a deletion, from `onceward memory history`.")
+        int | None,
+        typer.Option(
+            help="Undo only the deletion with this number, from `onceward memory history`."
+        ),
     ] = None,
     store: StoreUrl = None,
     json_output: JsonFlag = False,

@@ -56,7 +56,9 @@ def init(
     directory: Annotated[Path, typer.Argument(help="The new workspace.")] = Path(),
     example: Annotated[
         bool,
-        typer.Option("--example", help="Add a task that the reviewer sends back once."),
+        typer.Option(
+            "--example", help="Add a second task, whose first result the scripted reviewer rejects."
+        ),
     ] = False,
     json_output: JsonFlag = False,
 ) -> None:

@@ -23,7 +23,7 @@ Fingerprint = Annotated[
     str | None,
     typer.Option(
         "--fingerprint",
-        help="The `fingerprint` that came with the cursor. Rejects a file that was replaced.",
+        help="The `fingerprint` printed with the cursor by --json. Fails if the file was replaced.",
     ),
 ]
 ConfigFile = Annotated[

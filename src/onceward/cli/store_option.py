@@ -13,8 +13,8 @@ StoreUrl = Annotated[
     str | None,
     typer.Option(
         "--store",
-        help="`sqlite:///path` or `postgresql://…`. Default: `$ONCEWARD_STORE`, else the file of "
-        "this user.",
+        help="Store URL: `sqlite:///path` or `postgresql://…`. Default: `$ONCEWARD_STORE`, else "
+        "`onceward.db` in `$ONCEWARD_HOME`.",
     ),
 ]
 

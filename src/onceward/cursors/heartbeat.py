@@ -72,7 +72,11 @@ class LeaseHeartbeat:
         """Renew this lease at this interval until it is removed, dropped or lost."""
         if not 0 < seconds < lease.lease_seconds:
             message = f"heartbeat_seconds: must be less than the lease's {lease.lease_seconds:g}"
-            raise InvalidArgument(message, fix="leave it out", field="heartbeat_seconds")
+            raise InvalidArgument(
+                message,
+                fix="omit heartbeat_seconds, or pass a third of the lease",
+                field="heartbeat_seconds",
+            )
         self._after_fork()
         with self._changed:
             renewed = self._renewed.get(lease)

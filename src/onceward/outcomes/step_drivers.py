@@ -179,7 +179,7 @@ async def acquire_transaction_slot(store: Store) -> Callable[[], None]:
     slots = store.transaction_slots or loop_slots_of(store.writer_identity).of_running_loop()
     if not await slots.acquire_async(SLOT_WAIT_SECONDS_MAX):
         message = f"no transaction of this process ended within {SLOT_WAIT_SECONDS_MAX:g} s"
-        fix = "keep them short; await nothing inside one that needs another one to end"
+        fix = "keep transactions short; await nothing inside one that needs another one to end"
         raise StoreBusy(message, fix=fix)
     return slots.release
 

@@ -99,7 +99,7 @@ def _rule(field: str, entry: dict[str, Any], webhook: str | None) -> AlertRule:
         reject_field(f"{field}clear", problem, f"write clear = {threshold:g}, or less")
     if "window" in entry and kind not in WINDOWED:
         problem = f"is only for {' and '.join(WINDOWED)}, which count recent events"
-        reject_field(f"{field}window", problem, "leave it out")
+        reject_field(f"{field}window", problem, "omit it")
     window = number(f"{field}window", entry.get("window", WINDOW_SECONDS), SECONDS_MAX)
     return AlertRule(
         name=_text(f"{field}name", entry.get("name", f"{kind} {cursor}")),
@@ -161,7 +161,7 @@ def check_names(field: str, table: Mapping[str, Any], allowed: tuple[str, ...]) 
     for name in table:
         if name not in allowed:
             problem = f"is unknown; the known names are {', '.join(allowed)}"
-            reject_field(f"{field}{name}", problem, "correct its name, or leave it out")
+            reject_field(f"{field}{name}", problem, "correct its name, or omit it")
 
 
 def reject_field(field: str, problem: str, fix: str) -> NoReturn:

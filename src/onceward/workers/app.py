@@ -218,7 +218,7 @@ def _heartbeat_seconds(seconds: float | None, lease_seconds: float) -> float:
         return lease_seconds / HEARTBEATS_PER_LEASE
     if not 0 < seconds < lease_seconds:
         message = f"heartbeat_seconds: must be less than the lease's {lease_seconds:g}"
-        raise InvalidArgument(message, fix="leave it out", field="heartbeat_seconds")
+        raise InvalidArgument(message, fix="omit it", field="heartbeat_seconds")
     return seconds
 
 
@@ -238,4 +238,6 @@ def _check_counts(**counts: int | None) -> None:
         maximum = _COUNTS_MAX[field]
         if count is not None and not 1 <= count <= maximum:
             message = f"{field}: must be 1 to {maximum}, not {count}"
-            raise InvalidArgument(message, fix="leave it out", field=field)
+            raise InvalidArgument(
+                message, fix="pass a number in this range, or omit it", field=field
+            )

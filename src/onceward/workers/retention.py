@@ -52,7 +52,5 @@ def parse_retention(config: Mapping[str, Any]) -> Retention:
     days = {name: number(f"{TABLE}.{name}", value, DAYS_MAX) for name, value in table.items()}
     for name, value in days.items():
         if value <= 0:
-            reject_field(
-                f"{TABLE}.{name}", "must be more than 0", f"write {name} = 7, or leave it out"
-            )
+            reject_field(f"{TABLE}.{name}", "must be more than 0", f"write {name} = 7, or omit it")
     return Retention(**days)

@@ -150,8 +150,8 @@ def test_parked_keys_are_lines(ow: Onceward) -> None:
     lines = [(each.kind, each.what.split(",")[0], each.settle) for each in found(ow)]
     work = ("onceward worker shop:app --once",)
     assert sorted(lines) == [
-        ("parked messages", "1 parked without a key", work),
         ("parked messages", "1 parked with the key b", work),
+        ("parked messages", "1 parked without a key", work),
         ("parked messages", "2 parked with the key a", work),
     ]
 

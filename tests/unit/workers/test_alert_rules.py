@@ -92,7 +92,7 @@ RULE = "[[alerts]]\nkind = 'lag'\nthreshold = 60\n"
         (f"{RULE}for = 'long'", "alerts[0].for", "for = 300"),
         (f"{RULE}for = 1e12", "alerts[0].for", "for = 300"),
         (f"{RULE}clear = 61", "alerts[0].clear", "clear = 60"),
-        (f"{RULE}window = 60", "alerts[0].window", "leave it out"),
+        (f"{RULE}window = 60", "alerts[0].window", "omit it"),
         (f"{RULE}cursor = ''", "alerts[0].cursor", "cursor ="),
         (f"{RULE}cursor = 7", "alerts[0].cursor", "cursor ="),
         (f"{RULE}webhook = 'ftp://x'", "alerts[0].webhook", "https://"),

@@ -95,7 +95,7 @@ def checked_arguments(tool: Tool, arguments: object, *, is_strict: bool = False)
     for name in given if is_strict else ():
         if name not in known:
             shown = name[:_SHOWN_CHARACTERS]
-            fix = f"leave it out; known are {', '.join(known)}" if known else "leave it out"
+            fix = f"omit it; known are {', '.join(known)}" if known else "omit it"
             message = f"{shown}: is not an argument of {tool.name}"
             raise InvalidArgument(message, fix=fix, field=shown)
     plain = {name: given[name] for name in known if name in given}

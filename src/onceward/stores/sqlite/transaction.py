@@ -265,8 +265,10 @@ class SqliteTransaction(TransactionHooks):
             lending.end()
         except DRIVER_ERRORS as exc:
             self._is_rollback_only = True
-            message = f"commit: the lent connection cannot be taken back: {exc}"
-            fix = "close its cursors, and release no savepoint of Onceward's; nothing was committed"
+            message = (
+                f"commit: the lent connection is still in use, so nothing was committed: {exc}"
+            )
+            fix = "close its cursors, and do not release Onceward's savepoints"
             raise SqlFailed(message, fix=fix) from exc
 
     def roll_back(self) -> None:
