@@ -113,7 +113,7 @@ def _check_ancestors(path: str, workspace: Path) -> None:
 def _refuse(path: str, problem: str, cause: Exception | None = None) -> NoReturn:
     shown = _shown(path)
     message = f"artifact {shown!r} {problem}"
-    fix = "name a regular file in the workspace, such as src/main.py, without links in its path"
+    fix = "name a regular file by its path in the workspace, such as src/main.py, without links"
     raise InvalidArgument(message, fix=fix, field="path", path=shown) from cause
 
 
