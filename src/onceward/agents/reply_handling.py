@@ -1,4 +1,4 @@
-"""Reply handling: classify each line from an agent for the pending command.
+"""Reply handling: decide what each line from an agent means for the command that it answers.
 
 A line is an answer, a progress event, a log message, a heartbeat, noise to count, or a protocol
 violation that fails the command. Knows neither processes nor time.

@@ -1,4 +1,4 @@
-"""Throttled loop: repeat a function in a background thread, with pauses in proportion to its cost.
+"""Throttled loop: call a function repeatedly in a thread; slower calls get longer pauses.
 
 For work that must not slow requests down. An error is logged and does not end the loop.
 """

@@ -1,4 +1,4 @@
-"""Dual cursor: track one read position, and a processed position per group, for fenced batches.
+"""Dual cursor: one read position, and a processed position per group that can be rolled back.
 
 The read cursor moves as soon as messages are seen. A group's processed cursor moves when work on a
 batch begins, with the rollback position recorded, and moves back when the work fails, unless output

@@ -1,4 +1,4 @@
-"""Takeover delay (SQLite only): no takeover of a lease right after waiting for the write lock.
+"""Takeover delay (SQLite only): do not take a lease over right after a wait for the write lock.
 
 A worker's heartbeat and a candidate for takeover queue for the same write lock. If the candidate
 got it first, it could take the lease of a live worker. A candidate that had to wait therefore

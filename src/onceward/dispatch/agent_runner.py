@@ -1,4 +1,4 @@
-"""Agent runner: run one group's agent process, deliver its messages, and store its replies.
+"""Agent runner: run a group's agent, send it messages and follow-ups, and store its replies.
 
 Also delivers follow-ups, and ends deliveries as the agent reports. After a transaction with an
 unknown outcome it ends the agent; the dispatcher then recovers from the store.

@@ -1,4 +1,4 @@
-"""Deliveries: begin, extend and end deliveries of messages to agents, one transaction per step.
+"""Deliveries: begin, extend, finish or roll back what agents are given, in one transaction each.
 
 The processed cursor of a group moves when a delivery begins; the position to roll back to is
 recorded. After a failure the outbox decides: if a reply may have been shown, only messages after it

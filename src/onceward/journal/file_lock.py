@@ -1,4 +1,4 @@
-"""File lock: open and lock the current file at a path, also while it is being replaced."""
+"""File lock: open and lock the file at a path, even if it is being replaced meanwhile."""
 
 from __future__ import annotations
 

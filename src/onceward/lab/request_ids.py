@@ -1,4 +1,4 @@
-"""Request ids: index of all request ids of a root, over all sessions, with their responses.
+"""Request ids: index the request ids of a Lab directory, over all sessions, with their responses.
 
 Reads incrementally. The latest responses are in memory; of older ones, only their sessions. Writes
 nothing; `intent_log` writes.

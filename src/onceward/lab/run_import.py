@@ -1,4 +1,4 @@
-"""Run import: turn a directory into a run; the same run while its content is unchanged.
+"""Run import: register a directory as a run; unchanged content returns the existing run.
 
 Also opens the directory of a run, if its content is unchanged.
 """

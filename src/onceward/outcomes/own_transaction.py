@@ -1,4 +1,4 @@
-"""Own transaction: open and end the transaction of one call with `tx`.
+"""Own transaction: begin and commit the transaction of an idempotent call that takes `tx`.
 
 Each part is one step, which an event loop runs in a thread: a transaction is opened and its key
 claimed, and later the result recorded and all of it committed. Between the end of the function and

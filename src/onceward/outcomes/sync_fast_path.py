@@ -1,4 +1,4 @@
-"""Sync fast path: the common case of a synchronous idempotent call, without a generator.
+"""Sync fast path: run a plain synchronous idempotent call without the general call machinery.
 
 A call with a new key claims it, runs the function and records the result. Every other case is
 left to `call_execution`, which also serves `async def`.

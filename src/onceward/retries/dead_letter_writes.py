@@ -1,4 +1,4 @@
-"""Dead letter writes: lock a cursor's retries, choose the head of a key, write a dead letter.
+"""Dead letter writes: write a dead letter, and choose which parked message of its key is next.
 
 All functions run in the caller's transaction.
 """

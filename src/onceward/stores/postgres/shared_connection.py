@@ -1,4 +1,4 @@
-"""Shared connection: a second psycopg connection object for the server session of a first one.
+"""Shared connection: a second psycopg connection object on the session of an open connection.
 
 The user's ORM gets one for our session, and our statements run through one for a framework's
 session. Each object keeps separate settings (row factory, adapters, cursors). Once detached, a

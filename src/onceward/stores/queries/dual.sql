@@ -1,4 +1,4 @@
--- Dual cursors: arrival numbers, the read position, the processed position of each group, batches in flight.
+-- Dual cursors: arrival counter, read position, processed position per group, batches in flight.
 
 -- name: dual_advance_read
 -- Move the read cursor forward, never back.
