@@ -63,7 +63,7 @@ class Onceward:
         tx = self.store.current()
         if tx is None:
             message = "no transaction of this store is open in this thread or task"
-            fix = "use the engine inside `with ow.transaction()`, or in a function that takes `tx`"
+            fix = "use the SQLAlchemy engine inside `with ow.transaction()` or a function with `tx`"
             raise SqlFailed(message, fix=fix)
         return tx.connection
 

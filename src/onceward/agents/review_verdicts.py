@@ -82,7 +82,7 @@ def read_verdict(
     word, comments = read(output[-SEARCHED_CHARACTERS_MAX:])
     status = _status(word, agent_type, has_changed=has_changed)
     if status is None:
-        message = f"the verdict {word[:100]!r} is not one of a {agent_type}"
+        message = f"{word[:100]!r} is not a verdict of a {agent_type}"
         raise NoVerdict(message, fix=f"print one of {', '.join(VERDICTS[agent_type])}")
     if status == "changes_requested" and not comments:
         comments = tail(output)

@@ -228,7 +228,7 @@ def _count(found: App | None, cursor: str) -> CountBetween | None:
 
     source = found.source_of(cursor)
     if source is None:
-        message = f"no consumer of the app has a cursor {cursor!r}"
+        message = f"no consumer of the app reads the cursor {cursor!r}"
         raise InvalidArgument(message, fix="pass the app that reads it, or omit --app", field="app")
     return source.count if isinstance(source, Countable) else None
 

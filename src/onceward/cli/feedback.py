@@ -39,7 +39,9 @@ _Since = Annotated[
     str, typer.Option(help="Print only what is after this cursor, from an earlier poll.")
 ]
 #: The same as `--rating NAME=…`, in the words of the original command.
-_Rating = Annotated[str | None, typer.Option(help="The rating of this name, from 0 to 100.")]
+_Rating = Annotated[
+    str | None, typer.Option(help="Rating from 0 to 100; the same as --rating with this name.")
+]
 
 
 @app.command()
@@ -48,7 +50,7 @@ def add(
         Path | None, typer.Argument(help="The run: its directory, or its video.")
     ] = None,
     run: Annotated[str | None, typer.Option(help="The run's id.")] = None,
-    experiment: Annotated[str | None, typer.Option(help="The experiment.")] = None,
+    experiment: Annotated[str | None, typer.Option(help="The experiment's id.")] = None,
     variant: Annotated[
         str | None, typer.Option(help="The side of the experiment, such as `baseline`.")
     ] = None,
@@ -182,7 +184,7 @@ def poll(
 ) -> None:
     """Print the entries after a cursor; the next cursor goes to stderr.
 
-    If there are none and the cursor has moved, poll again at once.
+    If no entry is printed although the cursor has moved, poll again at once.
 
     Example: `onceward feedback poll --since 0 --limit 10 --json`
     """

@@ -20,7 +20,10 @@ _Since = Annotated[
 ]
 _Match = Annotated[
     list[str] | None,
-    typer.Option(help="Only records whose top-level FIELD is TEXT, as FIELD=TEXT. Repeatable."),
+    typer.Option(
+        help="Only records whose top-level FIELD is the string TEXT, as FIELD=TEXT. Repeatable; "
+        "all must match."
+    ),
 ]
 
 

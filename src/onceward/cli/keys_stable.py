@@ -64,10 +64,10 @@ def stable(
         int | None, typer.Option("--exit", help="For run, command: the exit code. Default: 0.")
     ] = None,
     stdout: Annotated[
-        str | None, typer.Option(help="For run, command: output; the first 8 KiB count.")
+        str | None, typer.Option(help="For run, command: stdout; only 8 KiB are used.")
     ] = None,
     stderr: Annotated[
-        str | None, typer.Option(help="For run, command: error output; the first 8 KiB count.")
+        str | None, typer.Option(help="For run, command: stderr; only 8 KiB are used.")
     ] = None,
     strategy: Annotated[
         str | None, typer.Option(help="Required for fix: JSON, `@file`, or `-`.")
@@ -77,9 +77,9 @@ def stable(
     ] = None,
     json_output: JsonFlag = False,
 ) -> None:
-    """Print the stable key of a run, command, error, warning, fix, package, file or concept.
+    """Print the stable key of a run, command, error, fix, dependency, file or other KIND.
 
-    Equal values get equal keys; of errors and warnings, numbers, paths and versions do not count.
+    Equal values get equal keys; in errors and warnings, times, paths and versions are ignored.
 
     Example: `onceward keys stable error "ENOENT: /home/me/app.py:12:5"`
 

@@ -105,7 +105,7 @@ def _add_assets(router: APIRouter, files: dict[str, Asset], fixed: frozenset[str
 
     async def asset(name: str, request: Request) -> Response:
         if name not in served:
-            message = "there is no asset of this name"
+            message = f"there is no asset {name[:60]!r}"
             raise NotFound(message, fix="reload the page")
         return served[name].answer(request, REVALIDATE if name in fixed else FOREVER)
 

@@ -37,7 +37,7 @@ def issue_name(message: str, redactor: Redactor | None = None, *, is_warning: bo
             return prefix + settled
         body = settled
     problem = "message: has no stable normalised form"
-    raise InvalidArgument(problem, fix="pass the first line of the problem", field="message")
+    raise InvalidArgument(problem, fix="pass only the first line of the message", field="message")
 
 
 def command_line(cmd: str, redactor: Redactor | None = None) -> str:

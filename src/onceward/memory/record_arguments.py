@@ -48,7 +48,7 @@ class RecordArguments:
             return self.redactor.value(value)
         except RecursionError as exc:
             message = f"{field}: is nested too deeply"
-            raise InvalidArgument(message, fix="keep it flat", field=field) from exc
+            raise InvalidArgument(message, fix="use fewer levels of nesting", field=field) from exc
 
     def related_entities(
         self, relation: str, entity_type: str, field: str, values: object

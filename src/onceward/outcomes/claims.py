@@ -387,5 +387,5 @@ def check_json(result: bytes | None) -> str | None:
 def check_seconds(field: str, seconds: float | None, *, or_zero: bool = False) -> None:
     """Reject values that are not a positive number of seconds."""
     if seconds is not None and not (0 < seconds < SECONDS_MAX or (or_zero and seconds == 0)):
-        message = f"{field}: must be a positive number of seconds, not {seconds!r}"
+        message = f"{field}: must be positive and less than {SECONDS_MAX:.0f} s, not {seconds!r}"
         raise InvalidArgument(message, fix="pass a number such as 60.0", field=field)

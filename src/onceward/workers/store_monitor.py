@@ -104,6 +104,10 @@ def _check(store: Store) -> None:
     """Reject a store that does not exist or needs migrations."""
     path = store.url.removeprefix("sqlite:///") if store.engine == "sqlite" else ""
     is_missing = bool(path) and not Path(path).exists()
-    if is_missing or status(store).pending:
+    if is_missing:
+        message = f"{store.url} does not exist, and --read-only does not allow to create it"
+        raise SchemaMismatch(message, fix="check the URL, or start without --read-only")
+    if status(store).pending:
         message = f"{store.url} needs migrations, and --read-only does not allow changes"
-        raise SchemaMismatch(message, fix="run `onceward db migrate`, or start without --read-only")
+        fix = f"run `onceward db migrate --store {store.url}`, or start without --read-only"
+        raise SchemaMismatch(message, fix=fix)

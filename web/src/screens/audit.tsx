@@ -95,8 +95,8 @@ function Details({ entry, onClose }: { entry: Entry; onClose: () => void }) {
       />
       <h3>What was asked</h3>
       <Json value={entry.details} label="what was asked" />
-      <h3>{entry.outcome === "done" ? "What came of it" : "Why it was refused"}</h3>
-      <Json value={entry.result} label="what came of it" />
+      <h3>{entry.outcome === "done" ? "Result" : "Reason of the rejection"}</h3>
+      <Json value={entry.result} label="result" />
     </Dialog>
   );
 }

@@ -71,13 +71,13 @@ export async function taskLink(task) {
   if (task.type === "compare") {
     const experiment = await get(experimentPath(task.experimentId));
     if (experiment.submission) return null;
-    const says = `Somebody waits for your judgement: ${experiment.name ?? "a comparison"}.`;
+    const says = `An agent waits for your judgement: ${experiment.name ?? "a comparison"}.`;
     return { says, text: "Continue: compare", href: comparePage(task.experimentId) };
   }
   const run = await get(runPath(task.runId));
   if (isNumber(run.lastOverall)) return null;
   return {
-    says: `Somebody waits for your review: ${nameOf(run)}.`,
+    says: `An agent waits for your review: ${nameOf(run)}.`,
     text: "Continue: review",
     href: reviewPage(task.runId),
   };

@@ -251,7 +251,7 @@ class ComparePage {
 
   #refuse(error, body) {
     if (error.code === "ALREADY_SUBMITTED") {
-      this.#showExisting("Somebody had already submitted this comparison.", body);
+      this.#showExisting("Another person had already submitted this comparison.", body);
       return true;
     }
     return this.#fields.show(error);

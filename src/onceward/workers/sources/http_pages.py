@@ -107,7 +107,9 @@ class PageClient:
         if status == 200:
             if size > PAGE_BYTES_MAX:
                 message = f"{self.address}: the page has more than {PAGE_BYTES_MAX} bytes"
-                raise SourceRefused(message, fix="request smaller pages, such as with a limit")
+                raise SourceRefused(
+                    message, fix="request smaller pages, such as with a limit in the URL"
+                )
             return
         after = response.headers.get("Retry-After")
         kind: type[SourceError] = SourceRefused

@@ -63,7 +63,7 @@ function Plan({ plan }: { plan: Redrive }) {
       )}
       {plan.is_cut && <Notice>There are more than one request handles. Redrive again for the rest.</Notice>}
       {plan.skipped.length > 0 && (
-        <p class="hint">{messages(plan.skipped.length)} left alone: not dead any more.</p>
+        <p class="hint">{messages(plan.skipped.length)} skipped: already settled.</p>
       )}
       <Sample plan={plan} />
     </>

@@ -26,7 +26,7 @@ interface Explanation {
 
 export function Provenance({ name, isDeleted }: { name: string; isDeleted: boolean }) {
   const { data, error } = useLive<Explanation>(["memory"], isDeleted ? null : "/api/memory/explain", { name });
-  if (isDeleted) return <p class="hint">What is deleted is not explained; its history tells who deleted it. Restore it to see where it came from.</p>;
+  if (isDeleted) return <p class="hint">The provenance of a deleted entity is not shown. Its history shows who deleted it; restore it to see its sources.</p>;
   if (error) return <ErrorBox error={error} />;
   if (!data) return <Skeleton />;
   return (
