@@ -5,7 +5,7 @@ CREATE FUNCTION public.memory_find(question tsquery, top bigint, ranges json, is
     AS $$
   begin
     if is_begun and ranges is null then
-      -- The frequency of a prefix is not known; so all matches are found by the index of words.
+      -- The frequency of a prefix is unknown, so all matches are found by the index of words.
       return query
         with found as materialized (
           select d.id, d.entity_id, d.observation_id from memory_docs as d where d.words @@ question and d.id < top)

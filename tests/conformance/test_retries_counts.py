@@ -129,7 +129,7 @@ def test_a_move_gives_up_on_a_worker_that_is_faster_than_its_count(
         park(ow, str(next(arriving)))
         return between(start, end)
 
-    with pytest.raises(StoreBusy, match="advanced .* during the count") as refused:
+    with pytest.raises(StoreBusy, match="moved .* while its messages were counted") as refused:
         ow.cursors.seek("leads", "0", "why", "ana", count=count)
     assert "pause" in refused.value.fix
     assert ow.cursors.history("leads") == ()

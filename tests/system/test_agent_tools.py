@@ -49,6 +49,7 @@ print("\\x1b[31mred\\x1b[0m", file=sys.stderr)
         assert answer["payload"] == {
             "tests": {"status": "unchecked"},
             "deleted": ["gone.txt"],
+            "observed": True,
         }
         assert [each["path"] for each in answer["artifacts"]] == ["changed.txt", "prompt.txt"]
         assert all(artifacts.check(tmp_path, each) is None for each in answer["artifacts"])

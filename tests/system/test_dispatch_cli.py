@@ -118,7 +118,7 @@ def test_a_replay_is_refused_while_the_agent_works(room: Room) -> None:
     # Its dispatcher was killed, so only the test can tell the agent to end.
     (room.place.directory / "go").touch()
     assert refused.returncode == 1
-    assert "at work" in refused.stderr
+    assert "is processing a message" in refused.stderr
     assert "--pause" in refused.stderr
 
 

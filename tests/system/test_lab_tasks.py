@@ -216,7 +216,7 @@ def test_a_failed_read_does_not_end_the_wait(bench: Bench) -> None:
         (["compare", "runs/a", "runs/a"], "compared with itself"),
         (["compare", "runs/a", "runs/b", "--question", "text: "], "is empty"),
         (["compare", "runs/a", "nowhere"], "nowhere"),
-        (["review", "lab"], "no known file"),
+        (["review", "lab"], "has no file that the Lab can show"),
         (["review", "runs/a", "--session", "../x"], "not a valid session id"),
         (["--exit-after-submit", "-1"], "exit-after-submit"),
     ],

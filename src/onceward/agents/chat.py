@@ -207,8 +207,8 @@ class ChatAgent:
         assert self._handler is not None
         reply = self._calls.call(self._handler, chat)
         if not (reply is None or isinstance(reply, str)):
-            message = f"the handler returned a {type(reply).__name__}, not a text"
-            raise BadResult(message, fix="return a text or nothing")
+            message = f"the handler returned {type(reply).__name__}, which is not text"
+            raise BadResult(message, fix="return a str or None")
         if reply:
             chat.reply(reply)
 

@@ -21,17 +21,18 @@ AgentType = Annotated[
     str,
     typer.Option("--type", help="Required. One of builder, reviewer, spec_maintainer and chat."),
 ]
+_Program = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="PROGRAM",
+        help="Program to run for each command, and its arguments; put `--` before it.",
+    ),
+]
 
 
 @app.command("exec", context_settings={"allow_interspersed_args": False})
 def exec_(
-    program: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="PROGRAM",
-            help="Program to run for each command, and its arguments; put `--` before it.",
-        ),
-    ],
+    program: _Program,
     agent_type: AgentType,
     actions: Annotated[
         str | None,

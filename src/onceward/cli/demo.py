@@ -50,10 +50,10 @@ def demo(
     ] = None,
     json_output: JsonFlag = False,
 ) -> None:
-    """Kill workers, agents and a dispatcher, and count what was lost or repeated: nothing.
+    """Start workers, agents and a dispatcher, kill them, and prove that nothing is lost or repeated.
 
-    All five systems with real processes: kill -9, a frozen worker, retries. The final table is
-    counted from the store and the files. Exit 1 if anything was lost or repeated.
+    The processes are real and the demo's own: kill -9, a frozen worker, retries. The final table
+    is counted from the store and the files. Exit 1 if anything was lost or repeated.
 
     Example: `onceward demo --seconds 15`
     """
@@ -95,8 +95,8 @@ def _home(keep: Path | None) -> Iterator[Path]:
 
 def _check_store(url: str) -> None:
     if not url.startswith(("sqlite:///", "postgresql://", "postgres://")):
-        message = f"--store {url!r} is not the URL of a store"
-        fix = "pass postgresql://user@host/database, or omit --store"
+        message = f"--store {url!r} is no URL of a store"
+        fix = "pass sqlite:///path or postgresql://user@host/database, or omit --store"
         raise InvalidArgument(message, fix=fix, field="store")
 
 

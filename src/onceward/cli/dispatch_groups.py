@@ -90,7 +90,7 @@ def list_groups(store: StoreUrl = None, json_output: JsonFlag = False) -> None:
 @app.command()
 def add(
     name: GroupName,
-    agent: Annotated[str, typer.Option(help="Required. The agent's program and arguments.")],
+    agent: Annotated[str, typer.Option(help="The agent's command line, as one text.")],
     trigger: _Trigger = None,
     word: _Word = None,
     workdir: _Workdir = None,
@@ -126,7 +126,7 @@ def add(
 @app.command("set")
 def set_group(
     name: GroupName,
-    agent: Annotated[str | None, typer.Option(help="The agent's program and arguments.")] = None,
+    agent: Annotated[str | None, typer.Option(help="The agent's command line, as one text.")] = None,
     trigger: _Trigger = None,
     word: _Word = None,
     workdir: _Workdir = None,

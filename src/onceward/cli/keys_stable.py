@@ -52,28 +52,28 @@ def stable(
     ],
     version: Annotated[
         str | None,
-        typer.Argument(help="For dependency, mode, tool. Default: a key without `@VERSION`."),
+        typer.Argument(help="For kinds dependency, mode and tool. Default: a key without `@VERSION`."),
     ] = None,
     started_at: Annotated[
-        str | None, typer.Option(help="Required for run: when it began, as ISO 8601.")
+        str | None, typer.Option(help="Required for kind run: when it began, as ISO 8601.")
     ] = None,
     cwd: Annotated[
-        str | None, typer.Option(help="For run, command: the directory. Default: empty.")
+        str | None, typer.Option(help="For kinds run and command: where it ran. Default: empty text.")
     ] = None,
     exit_code: Annotated[
-        int | None, typer.Option("--exit", help="For run, command: the exit code. Default: 0.")
+        int | None, typer.Option("--exit", help="For kinds run and command: its exit code. Default: 0.")
     ] = None,
     stdout: Annotated[
-        str | None, typer.Option(help="For run, command: stdout; only 8 KiB are used.")
+        str | None, typer.Option(help="For kinds run and command: its stdout; 8 KiB are used.")
     ] = None,
     stderr: Annotated[
-        str | None, typer.Option(help="For run, command: stderr; only 8 KiB are used.")
+        str | None, typer.Option(help="For kinds run and command: its stderr; 8 KiB are used.")
     ] = None,
     strategy: Annotated[
-        str | None, typer.Option(help="Required for fix: JSON, `@file`, or `-`.")
+        str | None, typer.Option(help="Required for kind fix: JSON, `@file`, or `-`.")
     ] = None,
     changes: Annotated[
-        str | None, typer.Option(help="Required for fix: JSON, `@file`, or `-`.")
+        str | None, typer.Option(help="Required for kind fix: JSON, `@file`, or `-`.")
     ] = None,
     json_output: JsonFlag = False,
 ) -> None:

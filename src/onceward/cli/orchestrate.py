@@ -44,7 +44,7 @@ WorkspaceOption = Annotated[
 ]
 _Wait = Annotated[
     bool,
-    typer.Option("--wait", help="Wait while another orchestrator runs in this workspace."),
+    typer.Option("--wait", help="Wait for another orchestrator of this workspace to end. Default: refuse."),
 ]
 _StreamJson = Annotated[
     bool,

@@ -145,7 +145,7 @@ def test_it_says_why_it_does_not_move(page: Page, console: Console, visit: Visit
     """The reason is a sentence, on the page of a cursor whose name has a slash."""
     visit(console, f"/cursors/{quote('billing/invoices', safe='')}", "billing/invoices")
     expect(page.get_by_text("Blocked because")).to_be_visible()
-    expect(page.get_by_role("region", name="Lease")).to_contain_text("beta/99")
+    expect(page.get_by_role("region", name="Lease", exact=True)).to_contain_text("beta/99")
 
 
 def test_a_seek_is_thought_through_done_and_undone(

@@ -114,7 +114,7 @@ def test_a_frozen_worker_that_wakes_is_refused(page: Page, busy: Console, visit:
     wake(heir)
     expect(bar(page, heir, epoch + 1, "held")).to_be_visible()
     wake(zombie)
-    expect(lane(page, zombie).get_by_role("img", name="was refused").first).to_be_visible()
+    expect(lane(page, zombie).get_by_role("img", name="was rejected").first).to_be_visible()
     process(page, heir).get_by_role("link", name=CURSOR).click()
     refused = page.get_by_role("table", name="Rejected stale writes").get_by_role("row")
     shown = refused.filter(has_text=f"epoch {epoch}, current {epoch + 1}").first

@@ -213,8 +213,8 @@ def test_only_its_own_actions_are_taken(tmp_path: Path) -> None:
     [
         ({"type": "tester"}, "--type: 'tester' is not a type of agent"),
         ({"program": ()}, "program: is missing"),
-        ({"type": "reviewer", "verdict": "yes"}, "--verdict: 'yes' is not a form"),
-        ({"type": "reviewer", "verdict": "exit", "check": "x"}, "--check: a reviewer runs no"),
+        ({"type": "reviewer", "verdict": "yes"}, "--verdict: 'yes' is not a verdict format"),
+        ({"type": "reviewer", "verdict": "exit", "check": "x"}, "runs no check"),
         ({"verdict": "json"}, "--verdict: a builder gives no verdict"),
         ({"seconds": 0}, "--timeout: must be more than 0"),
     ],

@@ -25,7 +25,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 @pytest.mark.parametrize(
     ("text", "code", "says"),
     [
-        (None, 2, "module 'their_app' is neither here"),
+        (None, 2, "module 'their_app' is neither in this directory"),
         ("import no_such_package\n", 2, "cannot be imported: ModuleNotFoundError: No module named"),
         ("def app(:\n", 2, "'their_app' cannot be imported: SyntaxError: "),
         ("[].pop()\n", 2, "'their_app' cannot be imported: IndexError: pop from empty list"),

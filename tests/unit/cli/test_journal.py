@@ -58,7 +58,7 @@ def test_poll_matches_fields(run: Run, path: Path) -> None:
     )
     ran = run("journal", "poll", str(path), "--match", "sessionId")
     assert ran.code == 2
-    assert "must read FIELD=TEXT" in ran.err
+    assert "must have the form FIELD=TEXT" in ran.err
 
 
 def test_a_bad_cursor_says_how_to_start_again(run: Run, path: Path) -> None:

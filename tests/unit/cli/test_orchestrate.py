@@ -135,7 +135,7 @@ def test_a_signal_stops_cleanly_and_says_how_to_resume(
     ("words", "says"),
     [
         (("--task", "T-002"), "there is no task T-002; there are T-0001, T-0002"),
-        (("--task", "T-0001", "--task", "T-0001"), "--task T-0001 is named twice"),
+        (("--task", "T-0001", "--task", "T-0001"), "--task T-0001 was passed twice"),
         (("--task", "../x"), "is not a task id"),
         ((), "Missing option '--task'"),
         (("--task", "T-0001", "--workspace", "nowhere"), "there is no onceward.json"),

@@ -96,7 +96,7 @@ def test_h12_a_path_outside_the_roots_is_refused_and_reveals_nothing(
 def test_what_cannot_be_imported_is_explained(tmp_path: Path, lab: Lab) -> None:
     """Missing, empty and unreadable names get an answer that says what to do."""
     (tmp_path / "empty").mkdir()
-    with pytest.raises(InvalidArgument, match="path: no known file in") as refused:
+    with pytest.raises(InvalidArgument, match="has no file that the Lab can show") as refused:
         lab.import_run(str(tmp_path / "empty"))
     assert "script.json" in refused.value.fix
     assert "lab.json" in refused.value.fix

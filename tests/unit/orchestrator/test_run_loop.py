@@ -326,7 +326,7 @@ def test_h29_a_run_in_progress_is_refused(harness: OrchestratorHarness) -> None:
     def second(command: Message) -> None:
         with pytest.raises(RunHeld, match=r"by process \d+ on ") as refused:
             harness.orchestrator().resume(harness.ledger().stem)
-        assert "resume" in refused.value.fix
+        assert "--wait" in refused.value.fix
         assert command["action"] == "implement"
         harness.before = lambda _: None
 

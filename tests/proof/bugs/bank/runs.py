@@ -5,7 +5,7 @@ from typing import Final
 from tests.proof.bugs.bug import Bug
 
 _APPROVALS: Final = "tests/unit/orchestrator/test_approvals.py"
-_NEIGHBOURS: Final = "tests/unit/orchestrator/test_neighbours.py"
+_MANUAL_EDITS: Final = "tests/unit/orchestrator/test_manual_edits.py"
 _KEPT: Final = "tests/unit/orchestrator/test_file_backups.py"
 
 BUGS: Final = (
@@ -70,7 +70,8 @@ BUGS: Final = (
         file="orchestrator/approvals.py",
         find="        if beside is not None and untracked is not None:\n",
         replace="        if approved is None:\n",
-        test=f"{_NEIGHBOURS}::test_h71_an_edit_of_an_artifact_that_snapshots_leave_out_is_reviewed[update_spec]",
+        test=f"{_MANUAL_EDITS}"
+        "::test_h71_an_edit_of_an_artifact_that_snapshots_leave_out_is_reviewed[update_spec]",
         breaks="O3",
     ),
     Bug(
@@ -80,8 +81,7 @@ BUGS: Final = (
         file="orchestrator/approvals.py",
         find="named = {path: file for path, file in named.items() if path in made}",
         replace="named = dict(named)",
-        test="tests/unit/orchestrator/test_manual_edits.py"
-        "::test_h71_an_edit_during_a_wrapped_review_is_not_approved_by_it",
+        test=f"{_MANUAL_EDITS}::test_h71_an_edit_during_a_wrapped_review_is_not_approved_by_it",
         breaks="O3",
     ),
     Bug(
@@ -91,8 +91,7 @@ BUGS: Final = (
         file="orchestrator/run_loop.py",
         find="tree = self.back_up_changes()\n                self.diffs",
         replace="tree = self._tree.now()\n                self.diffs",
-        test="tests/unit/orchestrator/test_manual_edits.py"
-        "::test_h72_work_beside_a_run_that_fails_is_kept_before_a_retry",
+        test=f"{_MANUAL_EDITS}::test_h72_work_beside_a_run_that_fails_is_kept_before_a_retry",
         breaks="O3",
     ),
     Bug(
@@ -102,7 +101,7 @@ BUGS: Final = (
         file="orchestrator/receipts.py",
         find="each for each in state.observed if",
         replace="each for each in () if",
-        test="tests/unit/orchestrator/test_neighbours.py"
+        test=f"{_MANUAL_EDITS}"
         "::test_h72_an_edit_during_a_wrapped_build_is_kept_before_the_next_one[app.py]",
         breaks="O3",
     ),
