@@ -329,7 +329,9 @@ def test_h47_rows_that_were_not_fetched_lose_nothing(shop: Onceward) -> None:
         reading.fetchone()
     is_refused = shop.store.engine == "sqlite"
     expected = (
-        pytest.raises(SqlFailed, match="is still in use, so nothing was committed") if is_refused else nullcontext()
+        pytest.raises(SqlFailed, match="is still in use, so nothing was committed")
+        if is_refused
+        else nullcontext()
     )
     with expected, shop.transaction() as tx:
         writing = tx.connection.execute("insert into orders values (3) returning number")

@@ -147,7 +147,10 @@ def test_a_taken_port_that_was_asked_for_is_an_error() -> None:
         (["--host", ""], "--allow-external"),
         (["--allow-host", "lab.example"], "--allow-external"),
         (["--allow-external", "--host", ""], "is not a host name or an IP address"),
-        (["--allow-external", "--allow-host", "lab.example:80"], "is not a host name or an IP address"),
+        (
+            ["--allow-external", "--allow-host", "lab.example:80"],
+            "is not a host name or an IP address",
+        ),
         (["--allow-external", "--host", "192.0.2.1"], "--host"),
         (["--allow-external", "--host", "no-such-host.invalid"], "--host"),
         (["--port", "65536"], "65535"),

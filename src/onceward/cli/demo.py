@@ -50,7 +50,7 @@ def demo(
     ] = None,
     json_output: JsonFlag = False,
 ) -> None:
-    """Start workers, agents and a dispatcher, kill them, and prove that nothing is lost or repeated.
+    """Start workers, agents and a dispatcher, kill them, and count lost and repeated work.
 
     The processes are real and the demo's own: kill -9, a frozen worker, retries. The final table
     is counted from the store and the files. Exit 1 if anything was lost or repeated.

@@ -126,7 +126,9 @@ def add(
 @app.command("set")
 def set_group(
     name: GroupName,
-    agent: Annotated[str | None, typer.Option(help="The agent's command line, as one text.")] = None,
+    agent: Annotated[
+        str | None, typer.Option(help="The agent's command line, as one text.")
+    ] = None,
     trigger: _Trigger = None,
     word: _Word = None,
     workdir: _Workdir = None,

@@ -52,16 +52,20 @@ def stable(
     ],
     version: Annotated[
         str | None,
-        typer.Argument(help="For kinds dependency, mode and tool. Default: a key without `@VERSION`."),
+        typer.Argument(
+            help="For kinds dependency, mode and tool. Default: a key without `@VERSION`."
+        ),
     ] = None,
     started_at: Annotated[
         str | None, typer.Option(help="Required for kind run: when it began, as ISO 8601.")
     ] = None,
     cwd: Annotated[
-        str | None, typer.Option(help="For kinds run and command: where it ran. Default: empty text.")
+        str | None,
+        typer.Option(help="For kinds run and command: where it ran. Default: empty text."),
     ] = None,
     exit_code: Annotated[
-        int | None, typer.Option("--exit", help="For kinds run and command: its exit code. Default: 0.")
+        int | None,
+        typer.Option("--exit", help="For kinds run and command: its exit code. Default: 0."),
     ] = None,
     stdout: Annotated[
         str | None, typer.Option(help="For kinds run and command: its stdout; 8 KiB are used.")

@@ -44,7 +44,9 @@ WorkspaceOption = Annotated[
 ]
 _Wait = Annotated[
     bool,
-    typer.Option("--wait", help="Wait for another orchestrator of this workspace to end. Default: refuse."),
+    typer.Option(
+        "--wait", help="Wait for another orchestrator of this workspace to end. Default: refuse."
+    ),
 ]
 _StreamJson = Annotated[
     bool,

@@ -264,7 +264,10 @@ class Cursors:
                     lambda tx: seeks.move(tx, request, reason=reason, actor=actor)
                 )
                 return replace(planned, **moved._asdict())
-        message = f"{name!r} moved {MOVE_TRIES_MAX} times while its messages were counted; nothing was changed"
+        message = (
+            f"{name!r} moved {MOVE_TRIES_MAX} times while its messages were counted;"
+            " nothing was changed"
+        )
         raise StoreBusy(message, fix="pause the cursor, then try again")
 
     def _set_paused(

@@ -18,7 +18,10 @@ from tests.support.command_runner import Run
         (("exec", "--type", "reviewer", "--verdict", "x", "true"), "'x' is not a verdict format"),
         (("exec", "--type", "reviewer", "--check", "x", "true"), "runs no check"),
         (("exec", "--type", "builder", "--timeout", "0", "true"), "--timeout: must be more than 0"),
-        (("exec", "--type", "builder", "--actions", "review", "true"), "--actions: 'review' is not an action"),
+        (
+            ("exec", "--type", "builder", "--actions", "review", "true"),
+            "--actions: 'review' is not an action",
+        ),
         (("exec", "--type", "builder", "--actions", ",", "true"), "--actions: is empty"),
         (("exec", "--type", "builder", "--prompt-file", "none", "true"), "none does not exist"),
         (("exec", "--type", "builder", "--prompt-file", "/", "true"), "cannot read /"),
