@@ -73,7 +73,7 @@ function Head({ found }: { found: OutcomeDetail }) {
           ["Scope", <Code>{found.scope}</Code>],
           ["First seen", <Ago at={found.claimed_at} />],
           ["Changed", <Ago at={found.updated_at} />],
-          [UNTIL[found.state] ?? "Kept until", found.until === null ? "for ever" : <Ago at={found.until} />],
+          found.until === null ? ["Kept", "until it is forgotten"] : [UNTIL[found.state] ?? "Kept until", <Ago at={found.until} />],
           ["Run by", <span class="mono breakable">{found.owner}</span>],
           ["Claimed", found.fence === 1 ? "once" : `${found.fence} times`],
           ["After a crash", found.on_crash === "rerun" ? "the next caller runs it" : "an operator reconciles it"],

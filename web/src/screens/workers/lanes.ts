@@ -5,7 +5,7 @@ import type { Bar, Mark, Workers } from "./types";
 
 const BAR_KINDS = { held: "ok", ended: "off", stolen: "warn", expired: "bad" } as const;
 const MARK_KINDS = { steal: "warn", refused: "bad", expiry: "bad" } as const;
-const ENDED = { held: "held", ended: "given back", stolen: "taken over by another", expired: "expired" } as const;
+const ENDED = { held: "held", ended: "released", stolen: "taken over by another", expired: "expired" } as const;
 
 /** So much is shown at least, so that bars have room for their words. */
 const SPAN_MS_MIN = 60_000;
