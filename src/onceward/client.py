@@ -53,8 +53,8 @@ class Onceward:
         if connection is None:
             return self.store.transaction(immediate=immediate)
         if immediate:
-            message = "immediate: the framework has begun this transaction already"
-            fix = "set the isolation level in the framework, and leave out immediate=True"
+            message = "immediate: the connection's framework has already begun this transaction"
+            fix = "leave out immediate=True; choose how it begins in the framework, such as Django"
             raise InvalidArgument(message, fix=fix, field="immediate")
         return self.store.join(connection)
 

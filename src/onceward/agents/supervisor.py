@@ -336,14 +336,18 @@ class Supervisor:
 
     def _check_stopping(self) -> None:
         if self._is_stopping:
-            message = "the run was stopped"
-            raise AgentFailed(message, code="STOPPED", retryable=True)
+            message = (
+                "the run was stopped before the agent answered; the ledger has all completed steps"
+            )
+            raise AgentFailed(
+                message, code="STOPPED", retryable=True, fix="continue it with `onceward resume`"
+            )
 
     def _time_out(self, slot: _AgentSlot, pending: PendingCommand) -> NoReturn:
         action = pending.command["action"]
         seconds = self._limits.timeout_seconds.get(action, TIMEOUT_SECONDS)
         seen = ", ".join(f"{problem} ({count})" for problem, count in sorted(slot.noise.items()))
-        message = f"the {slot.spec.type} did not answer {action} within {seconds:g} s"
+        message = f"the agent {slot.spec.type} did not answer {action} within {seconds:g} s"
         message += f"; it sent instead: {seen}" if seen else ""
         fix = f"read its log {self._log_path(slot.spec.type)}, or raise the timeout of {action}"
         raise AgentFailed(message, code="TIMEOUT", retryable=True, fix=fix)

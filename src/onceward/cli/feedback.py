@@ -146,7 +146,9 @@ def export(
             help="Output file, named `….json`. Default: a new one in the Lab's exports."
         ),
     ] = None,
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="Same as PATH.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="The file to write; the same as PATH.")
+    ] = None,
     session: Annotated[
         str | None, typer.Option(help="Only this session and its references.")
     ] = None,

@@ -87,7 +87,7 @@ def ik(
 @app.command()
 def explain(
     left: Annotated[str, typer.Argument(help=f"A command, an object: {_JSON_HELP}")],
-    right: Annotated[str, typer.Argument(help="The other command.")],
+    right: Annotated[str, typer.Argument(help="The command to compare with, also as JSON.")],
     json_output: JsonFlag = False,
 ) -> None:
     """Explain why the keys of two commands differ.

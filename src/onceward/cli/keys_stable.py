@@ -61,7 +61,7 @@ def stable(
     ] = None,
     cwd: Annotated[
         str | None,
-        typer.Option(help="For kinds run and command: where it ran. Default: empty text."),
+        typer.Option(help="Working directory, for the kinds run and command. Default: empty."),
     ] = None,
     exit_code: Annotated[
         int | None,
@@ -113,7 +113,7 @@ def _check_options(kind: str, given: Mapping[str, object]) -> None:
     for name in given:
         if name not in takes:
             kinds = ", ".join(each for each, options in _OPTIONS.items() if name in options)
-            message = f"{name}: a key of kind {kind} does not include it; no key was made"
+            message = f"{name}: a key of kind {kind} has no such option; no key was made"
             fix = f"leave {name} out, or pass a kind that takes it: {kinds}"
             raise InvalidArgument(message, fix=fix, field=_field(name))
     for name, example in _REQUIRED.get(kind, {}).items():

@@ -38,7 +38,11 @@ Port = Annotated[
     ),
 ]
 AllowExternal = Annotated[
-    bool, typer.Option("--allow-external", help="Accept other machines, which need the token.")
+    bool,
+    typer.Option(
+        "--allow-external",
+        help="Accept requests from other machines; they must send the token. Default: refuse.",
+    ),
 ]
 AllowHost = Annotated[
     list[str] | None,

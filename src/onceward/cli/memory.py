@@ -101,7 +101,9 @@ def graph(
     form: Annotated[
         Literal["dot", "mermaid"], typer.Option("--format", help="Output format.")
     ] = "mermaid",
-    depth: Annotated[int, typer.Option(help="Distance in relations, 1 to 3.")] = 1,
+    depth: Annotated[
+        int, typer.Option(help="How many relations away from the entity, 1 to 3.")
+    ] = 1,
     nodes: Annotated[int, typer.Option(help="Maximum number of entities, up to 200.")] = 50,
     store: StoreUrl = None,
     json_output: JsonFlag = False,

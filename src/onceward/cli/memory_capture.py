@@ -48,7 +48,7 @@ _COMMAND_AFTER_BACKLOG: Final = (
 def capture(
     command: Annotated[
         list[str],
-        typer.Argument(metavar="COMMAND", help="Command and its arguments, after --."),
+        typer.Argument(metavar="COMMAND", help="The command to run and its arguments, after --."),
     ],
     mode: Mode = "",
     repo: Repo = None,

@@ -35,7 +35,7 @@ def import_(
     """Import a memory file; idempotent, so a failed import can be run again.
 
     Invalid lines, and relations whose entities do not exist, are reported and skipped. Exit 1 if
-    nothing is left to import.
+    there were such lines and no valid entity.
 
     Example: `onceward memory import memory.jsonl`
     """
@@ -69,7 +69,9 @@ def export(
     path: Annotated[
         Path | None, typer.Argument(help="Output file. Default: standard output.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace an existing file. Default: refuse.")
+    ] = False,
     store: StoreUrl = None,
     json_output: JsonFlag = False,
 ) -> None:

@@ -45,7 +45,8 @@ WorkspaceOption = Annotated[
 _Wait = Annotated[
     bool,
     typer.Option(
-        "--wait", help="Wait for another orchestrator of this workspace to end. Default: refuse."
+        "--wait",
+        help="Wait until another orchestrator of this workspace ends, then start. Default: refuse.",
     ),
 ]
 _StreamJson = Annotated[
@@ -55,7 +56,7 @@ _StreamJson = Annotated[
 
 
 def init(
-    directory: Annotated[Path, typer.Argument(help="The new workspace.")] = Path(),
+    directory: Annotated[Path, typer.Argument(help="Directory of the new workspace.")] = Path(),
     example: Annotated[
         bool,
         typer.Option(

@@ -58,7 +58,10 @@ _Apps = Annotated[
 _ReadOnly = Annotated[bool, typer.Option("--read-only", help="Disable all changes in the console.")]
 _Demo = Annotated[
     bool,
-    typer.Option("--demo", help="Run a demo with crashes and takeovers in a temporary directory."),
+    typer.Option(
+        "--demo",
+        help="Run a demo in a temporary directory: workers crash on purpose, others take over.",
+    ),
 ]
 
 

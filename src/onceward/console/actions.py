@@ -68,11 +68,9 @@ class ActionExecutor:
         if self._context.is_read_only:
             raise read_only()
         if action.key is None:
-            message = (
-                "Idempotency-Key: an action needs a key, so that a repeated request runs it once"
-            )
+            message = "Idempotency-Key: the header is missing; the action was not run"
             raise InvalidArgument(
-                message, fix="send it with a new UUID, and the same one with each retry"
+                message, fix="send a new UUID for each action, and the same one when you retry it"
             )
         ow, performed = self._context.ow(), list[bool]()
 

@@ -246,4 +246,6 @@ def _droppable_letter(
 def _not_droppable(letter: DeadLetter) -> Conflict:
     is_now = "no longer dead" if letter.state == "dead" else letter.state
     message = f"dead letter {letter.id} is {is_now}, so it cannot be dropped; nothing was changed"
-    return Conflict(message, fix="reload the letter", id=letter.id, state=letter.state)
+    return Conflict(
+        message, fix="fetch the letter again to see its state", id=letter.id, state=letter.state
+    )

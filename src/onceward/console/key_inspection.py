@@ -77,7 +77,7 @@ def _value(fields: Mapping[str, Any], name: str, where: str) -> object:
             value: object = fields[name]
             return value
         message = f"{where}{name}: is missing"
-        fix = f"send {name}, or {name}_text with the JSON as text"
+        fix = f"send {name} as JSON, or {name}_text as a string that contains the JSON"
         raise InvalidArgument(message, fix=fix, field=f"{where}{name}")
     if name in fields and fields[name] is not None:
         message = f"{where}{name}: both {name} and {name}_text were sent"

@@ -1,4 +1,4 @@
-"""Models: the response bodies of the server's own routes, for the OpenAPI document."""
+"""Console models: the response bodies of the server's own routes, for the OpenAPI document."""
 
 from __future__ import annotations
 

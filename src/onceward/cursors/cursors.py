@@ -1,4 +1,4 @@
-"""Cursors: acquire, list, pause, resume and seek the cursors of a store.
+"""Cursors: acquire (and take over expired leases), list, pause, resume and seek cursors.
 
 Grants leases, and implements what operators do. What the holder of a lease does is in `lease`.
 """

@@ -1,4 +1,4 @@
-"""Heartbeat: renew the leases of a process in one thread while their handlers work.
+"""Lease heartbeat: renew the leases of a process in one thread while their handlers work.
 
 A handler may be busy for longer than its lease; this thread is not. When the store does not answer
 it retries: the lease may still be valid, and the fencing token decides in the end.

@@ -1,4 +1,4 @@
-"""Models: the state of a cursor, operator actions on it, and their validation. Knows no store."""
+"""Cursor models: a cursor's state, operator actions on it, and their validation. No store."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Agent runner: run a group's agent, send it messages and follow-ups, and store its replies.
+"""Agent runner: run a group's agent, send it messages, and store its replies.
 
-Also delivers follow-ups, and ends deliveries as the agent reports. After a transaction with an
-unknown outcome it ends the agent; the dispatcher then recovers from the store.
+Messages that arrive while the agent runs are delivered to it as follow-ups. Deliveries end as the
+agent reports. After a transaction with an unknown outcome it ends the agent; the dispatcher then
+recovers from the store.
 """
 
 from __future__ import annotations

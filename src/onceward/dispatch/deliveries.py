@@ -1,4 +1,4 @@
-"""Deliveries: begin, extend, finish or roll back what agents are given, in one transaction each.
+"""Deliveries: begin, extend by follow-ups, finish or roll back an agent's messages, atomically.
 
 The processed cursor of a group moves when a delivery begins; the position to roll back to is
 recorded. After a failure the outbox decides: if a reply may have been shown, only messages after it

@@ -1,7 +1,7 @@
 """Dispatcher: read messages, start agents and send replies, in one process per store.
 
-A lease elects that process. All durable state is in the store: the process that takes over the
-lease continues from there.
+A lease elects that process; the lease of a dead process is taken over at once. All durable state
+is in the store: the process that takes over continues from there.
 """
 
 from __future__ import annotations

@@ -31,8 +31,9 @@ class Groups:
         added = self._store.write(lambda tx: _added(tx, group, row))
         found = self.show(group.name)
         if not added and _row(found) != row:
-            message = f"a group {group.name!r} exists with other settings; nothing was changed"
-            raise Conflict(message, fix=f"`onceward dispatch groups set {group.name}` changes it")
+            message = f"group {group.name!r} exists with other settings; nothing was changed"
+            fix = f"choose another name, or run `onceward dispatch groups set {group.name}`"
+            raise Conflict(message, fix=fix)
         return found
 
     def set(self, name: str, **changes: Any) -> Group:  # noqa: ANN401 - fields of Group, checked
@@ -98,8 +99,11 @@ def check(group: Group) -> None:
             message, fix='pass a list such as ["python3", "agent.py"]', field="command"
         )
     if group.trigger is not TriggerKind.ALWAYS and not group.word.strip():
-        message = f"word: the trigger {group.trigger} needs a word"
-        raise InvalidArgument(message, fix="pass a word, such as @bot", field="word")
+        message = (
+            f"word: is missing, but the trigger {group.trigger} needs one; nothing was changed"
+        )
+        fix = "pass a word such as @bot, or the trigger always"
+        raise InvalidArgument(message, fix=fix, field="word")
     texts: Iterable[tuple[str, str]] = (("word", group.word), ("workdir", group.workdir or "x"))
     for field, text in texts:
         if len(text) > 4096 or not _is_text(text or "-"):

@@ -1,4 +1,4 @@
-"""HTTP: routes to read, post to and follow conversations, and the chat page.
+"""Conversation HTTP: routes to read, post to and follow conversations, and the chat page.
 
 Parses requests and builds responses; served behind the request guard. Posting messages uses threads
 of its own, and a waiting long poll uses none.

@@ -1,4 +1,4 @@
-"""Models: immutable data of groups, messages, deliveries and replies, with their states."""
+"""Dispatch models: data of groups, messages, deliveries and replies, with their states."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Views: conversations and group status as JSON, the same over HTTP and at the terminal.
+"""Conversation views: conversations and group status as JSON, for HTTP and the terminal.
 
 Pure; `response_models` documents the fields.
 """

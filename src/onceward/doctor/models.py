@@ -1,4 +1,4 @@
-"""Models: the result of one check, with its status, reason and fix."""
+"""Doctor models: the result of one check, with its status, reason and fix."""
 
 from __future__ import annotations
 

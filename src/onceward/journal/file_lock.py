@@ -48,8 +48,10 @@ def open_locked(
         if current is not None and current.identity == found.identity:
             return file, found
         unlock_and_close(file)
-    message = f"{path} was replaced {REOPEN_COUNT_MAX} times while waiting for its lock"
-    raise StorageError(message, fix="find the process that replaces it", path=str(path))
+    message = f"{path} was replaced {REOPEN_COUNT_MAX} times before its lock; nothing was written"
+    raise StorageError(
+        message, fix="stop the process that replaces it, then try again", path=str(path)
+    )
 
 
 def unlock_and_close(file: OpenFile) -> None:

@@ -1,4 +1,4 @@
-"""Models: the results of appending to, reading and verifying a journal."""
+"""Journal models: the results of appending to, reading and verifying a journal."""
 
 from __future__ import annotations
 

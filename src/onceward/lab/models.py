@@ -1,4 +1,4 @@
-"""Models: runs, experiments and feedback, and their JSON lines with keys in a fixed order.
+"""Lab models: runs, experiments and feedback, and their JSON lines with keys in a fixed order.
 
 Other tools read and write the same lines: absent values are left out, and an invalid line parses
 to None, never to an error. Reads and writes no file.

@@ -1,4 +1,4 @@
-"""HTTP: the memory's MCP server at `/mcp`, for clients that connect to a running server.
+"""Memory HTTP: the memory's MCP server at `/mcp`, for clients that connect to a running server.
 
 Defines the routes; the request guard in front of it authenticates and limits requests.
 """

@@ -1,4 +1,4 @@
-"""Models: tasks, limits, and the results and views of runs, as plain data."""
+"""Orchestrator models: tasks, limits, and the results and views of runs, as plain data."""
 
 from __future__ import annotations
 

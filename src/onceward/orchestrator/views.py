@@ -1,4 +1,4 @@
-"""Views: summaries of runs, their commands, and explanations why each was sent. Pure."""
+"""Run views: summaries of runs, their commands, and explanations why each was sent. Pure."""
 
 from __future__ import annotations
 

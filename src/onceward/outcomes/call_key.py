@@ -1,4 +1,4 @@
-"""Call key: derive the idempotency key of a function call from its arguments.
+"""Call key: derive the idempotency key of an `@once` call from its arguments.
 
 The same call has the same key whether arguments are passed by position, by name or by default.
 """

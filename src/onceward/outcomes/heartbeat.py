@@ -1,4 +1,4 @@
-"""Heartbeat: renew the claims of this process while their functions run.
+"""Claim heartbeat: renew the claims of this process while their functions run.
 
 One thread for all of them. A claim that turns out to be lost is not renewed again; its holder
 learns of it at the end, where the store rejects the stale write.

@@ -1,4 +1,4 @@
-"""Models: outcomes of idempotent calls, and the answers to a claim. Plain data; knows no store."""
+"""Outcome models: outcomes of idempotent calls, and the answers to a claim. Knows no store."""
 
 from __future__ import annotations
 

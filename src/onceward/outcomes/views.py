@@ -1,4 +1,4 @@
-"""Views: outcomes as JSON, for the command line and for HTTP."""
+"""Outcome views: outcomes as JSON, for the command line and for HTTP."""
 
 from __future__ import annotations
 

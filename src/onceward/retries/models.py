@@ -1,4 +1,4 @@
-"""Models: messages, their failures and attempts, and dead letters. Knows no store."""
+"""Retry models: messages, their failures and attempts, and dead letters. Knows no store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Views: dead letters as JSON, the same on the command line and over HTTP."""
+"""Dead letter views: dead letters as JSON, the same on the command line and over HTTP."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ def not_begun() -> InvalidArgument:
 
 def other_database(theirs: str, ours: str) -> InvalidArgument:
     """Return the error for a connection to another database."""
-    message = f"connection: leads to {theirs}, and the store is {ours}"
+    message = f"connection: leads to {theirs}, but the store is {ours}; nothing was written"
     fix = "connect both to the same database and search_path, so that one commit covers both"
     return InvalidArgument(message, fix=fix, field="connection")
 

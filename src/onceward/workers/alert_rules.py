@@ -54,7 +54,7 @@ def read_config(parse: Callable[[Mapping[str, Any]], T], path: str | None = None
     try:
         return parse(tomllib.loads(raw.decode()))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as exc:
-        message = f"{found} is not TOML: {exc}"
+        message = f"{found} is not valid TOML: {exc}"
         raise InvalidArgument(message, fix="correct the file at that line") from exc
     except InvalidArgument as exc:
         message = f"{found}: {exc.message}"

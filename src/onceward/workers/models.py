@@ -1,4 +1,4 @@
-"""Models: a consumer with its options, and the message that its handler gets. Knows no store."""
+"""Worker models: a consumer with its options, and the message of its handler. Knows no store."""
 
 from __future__ import annotations
 

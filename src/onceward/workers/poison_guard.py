@@ -3,7 +3,7 @@
 A process cannot record its own death. After several takeovers in a row, messages run one by one.
 A note is written before a message is decoded or handled, and removed together with its outcome. A
 note that the next worker finds means a worker died: it counts as a failed attempt of that message.
-Workers that die idle leave no note.
+Workers that die idle leave no note. `message_processing` decides when a message is poison.
 """
 
 from __future__ import annotations

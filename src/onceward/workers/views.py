@@ -1,4 +1,4 @@
-"""Views: a cursor and its lag as JSON, the same for the command line and the console."""
+"""Cursor views: a cursor and its lag as JSON, the same for the command line and the console."""
 
 from __future__ import annotations
 

@@ -151,10 +151,10 @@ def test_a_file_that_cannot_be_read_is_named(places: tuple[Path, Path]) -> None:
     with pytest.raises(FileMissing, match="nope.toml"):
         read_rules("nope.toml")
     (here / "onceward.toml").write_text("x = 1\nalerts = [\n")
-    with pytest.raises(InvalidArgument, match="onceward.toml is not TOML: .*"):
+    with pytest.raises(InvalidArgument, match="onceward.toml is not valid TOML: .*"):
         read_rules()
     (here / "onceward.toml").write_bytes(b"\xff\xfe")
-    with pytest.raises(InvalidArgument, match="onceward.toml is not TOML"):
+    with pytest.raises(InvalidArgument, match="onceward.toml is not valid TOML"):
         read_rules()
     (here / "onceward.toml").write_text("[[alerts]]\nkind = 'lag'")
     with pytest.raises(InvalidArgument, match=r"onceward.toml: alerts\[0\].threshold: must"):

@@ -68,10 +68,10 @@ class PageClient:
         try:
             page = json.loads(body)
         except (ValueError, RecursionError) as exc:
-            message = f"{self.address} did not return JSON: {exc}"
+            message = f"{self.address} did not return JSON; the cursor was not moved: {exc}"
             raise SourceRefused(message, fix="pass the address of the cursor endpoint") from exc
         if not isinstance(page, dict):
-            message = f"{self.address} did not return a JSON object"
+            message = f"{self.address} did not return a JSON object; the cursor was not moved"
             raise SourceRefused(message, fix="pass the address of the cursor endpoint")
         return page
 

@@ -157,7 +157,10 @@ class PostgresRows:
         """Reject a table with xids that this database has not assigned: they would not be read."""
         beyond = (_bound(plan, ">=", (plan.xid, _XMAX)), _bound(plan, "<="))
         if self._select(f"select 1 {_from(plan, *beyond)} limit 1"):
-            message = f"table {self._selection.table!r} has transaction ids of another database"
+            message = (
+                f"table {self._selection.table!r} has transaction ids of another database server, "
+                "so its rows have no reliable order; nothing was read"
+            )
             raise SourceRefused(message, fix=self._renumber_fix)
 
     def _check_position(self, after: str | None) -> None:

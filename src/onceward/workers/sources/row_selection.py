@@ -93,8 +93,10 @@ def make_selection(  # noqa: PLR0913 - the arguments of a table source
     for name, value in (where or {}).items():
         check_name("where", name)
         if not isinstance(value, (str, int)):
-            message = f"where: {name!r:.60} must be a text or a whole number, not {value!r:.60}"
-            raise InvalidArgument(message, fix="filter the rest in the handler", field="where")
+            message = f"where: {name!r:.60} must be compared with a string or an integer"
+            message += f", not {value!r:.60}"
+            fix = "leave it out, and check this condition in the handler"
+            raise InvalidArgument(message, fix=fix, field="where")
     return Selection(
         table=table,
         id_column=id_column,
