@@ -223,10 +223,10 @@ class Supervisor:
     def _back_off(self, slot: _AgentSlot, pending: PendingCommand) -> None:
         if slot.restarts >= self._limits.restarts_max:
             message = (
-                f"the {slot.spec.type} was restarted {slot.restarts} times "
-                f"and ended again: {slot.exit_reason}"
+                f"the agent {slot.spec.type} was restarted {slot.restarts} times and ended again: "
+                f"{slot.exit_reason}; its log is {self._log_path(slot.spec.type)}"
             )
-            fix = f"read its log {self._log_path(slot.spec.type)}"
+            fix = "correct the cause that its log shows, then run `onceward resume --retry`"
             raise AgentFailed(message, code="AGENT_DIED", retryable=False, fix=fix)
         slot.restarts += 1
         delay = AGENTS.delay(slot.restarts, self._randomness) or 0.0

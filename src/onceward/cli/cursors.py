@@ -147,8 +147,10 @@ def seek(
     Example: `onceward cursors seek lead_intake_v1 1200 --reason "bad deploy" --yes`
     """
     if start == (position is not None):
-        message = "position: pass either a position or --start; nothing was changed"
-        raise InvalidArgument(message, fix="pass POSITION or --start", field="position")
+        which = "both POSITION and --start were passed" if start else "is missing"
+        fix = "pass POSITION, or --start for the first message"
+        message = f"position: {which}; nothing was changed"
+        raise InvalidArgument(message, fix=fix, field="position")
     from onceward.workers.source_protocol import check_target
 
     found = load_app(target) if target else None

@@ -21,7 +21,7 @@ app.command()(prepare)
 
 @app.command()
 def migrate(store: StoreUrl = None, json_output: JsonFlag = False) -> None:
-    """Apply pending migrations; idempotent.
+    """Create the tables of a store, or bring them up to date; idempotent.
 
     Example: `onceward db migrate --store sqlite:///work.db`
     """

@@ -32,7 +32,7 @@ _Source = Annotated[
     Literal["worker", "chat"] | None, typer.Option(help="Only letters of workers, or of chat.")
 ]
 _Since = Annotated[
-    str | None, typer.Option(help="Only letters written at this time or later (ISO 8601).")
+    str | None, typer.Option(help="Only letters that became dead at this time or later (ISO 8601).")
 ]
 _State = Annotated[
     Literal["dead", "redriven", "dropped", "all"], typer.Option(help="Only letters in this state.")

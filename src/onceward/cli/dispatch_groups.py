@@ -18,7 +18,7 @@ from onceward.errors import GroupMissing, InvalidArgument
 if TYPE_CHECKING:
     from onceward.client import Onceward
     from onceward.dispatch.groups import Groups
-    from onceward.dispatch.models import Group
+    from onceward.dispatch.models import Group, GroupStatus
 
 app = group("List, add, change and remove groups.")
 
@@ -35,7 +35,10 @@ OneGroup = Annotated[
     str | None, typer.Argument(help="Only this group, with its deliveries.", callback=_readable)
 ]
 _Word = Annotated[
-    str | None, typer.Option(help="The word that triggers the agent, such as `@bot`.")
+    str | None,
+    typer.Option(
+        help="Word that triggers the agent, such as `@bot`; for --trigger prefix or mention only."
+    ),
 ]
 _Workdir = Annotated[
     Path | None,
@@ -173,7 +176,11 @@ def set_group(
 def remove(
     name: GroupName,
     force: Annotated[
-        bool, typer.Option("--force", help="Remove the group although messages wait for an answer.")
+        bool,
+        typer.Option(
+            "--force",
+            help="Remove the group although messages are unanswered; they get no answer.",
+        ),
     ] = False,
     yes: Yes = False,
     store: StoreUrl = None,
@@ -189,17 +196,23 @@ def remove(
         status = Operators(ow.store).status_of(name)
         is_refused = (status.is_called or status.in_flight is not None) and not force
         if yes and is_refused:
-            message = f"{name}: {status.pending} messages wait for an answer; nothing was removed"
-            fix = "wait until they are answered, or pass --force"
+            message = f"{name}: {_unanswered(status)}; nothing was removed"
+            fix = "wait until they are answered, or pass --force: they then get no answer"
             raise InvalidArgument(message, fix=fix, field="force")
         if yes:
             _groups(ow).remove(name)
     facts = f"{status.pending} pending messages, {status.unsent} unsent replies"
     lines = [f"removed {name}" if yes else f"would remove {name}: {facts}"]
     if is_refused:
-        lines.append("messages wait for an answer, so --yes needs --force, too")
+        lines.append(f"{_unanswered(status)}, so --yes needs --force, too")
     values = {"group": name, "pending": status.pending, "unsent": status.unsent}
     print_change(lines, applied=yes, json_output=json_output, needsForce=is_refused, **values)
+
+
+def _unanswered(status: GroupStatus) -> str:
+    if status.in_flight is not None:
+        return f"its agent is answering, and {status.pending} more messages are pending"
+    return f"{status.pending} messages are pending"
 
 
 def _groups(ow: Onceward) -> Groups:

@@ -38,10 +38,11 @@ _ExperimentFilter = Annotated[
 _Since = Annotated[
     str, typer.Option(help="Print only what is after this cursor, from an earlier poll.")
 ]
-#: The same as `--rating NAME=…`, in the words of the original command.
-_Rating = Annotated[
-    str | None, typer.Option(help="Rating from 0 to 100; the same as --rating with this name.")
-]
+
+
+def _rating(name: str) -> object:
+    """Return an option of the original Lab's command."""
+    return typer.Option(help=f"Rating from 0 to 100; the same as `--rating {name}=N`.")
 
 
 @app.command()
@@ -59,14 +60,14 @@ def add(
         list[str] | None,
         typer.Option(help="A rating from 0 to 100, as `overall=80`. Repeatable."),
     ] = None,
-    overall: _Rating = None,
-    hook: _Rating = None,
-    pacing: _Rating = None,
-    script: _Rating = None,
-    visuals: _Rating = None,
-    motion: _Rating = None,
-    captions: _Rating = None,
-    sync: _Rating = None,
+    overall: Annotated[str | None, _rating("overall")] = None,
+    hook: Annotated[str | None, _rating("hook")] = None,
+    pacing: Annotated[str | None, _rating("pacing")] = None,
+    script: Annotated[str | None, _rating("script")] = None,
+    visuals: Annotated[str | None, _rating("visuals")] = None,
+    motion: Annotated[str | None, _rating("motion")] = None,
+    captions: Annotated[str | None, _rating("captions")] = None,
+    sync: Annotated[str | None, _rating("sync")] = None,
     notes: Annotated[str | None, typer.Option(help="Free text.")] = None,
     tag: Annotated[list[str] | None, typer.Option(help="A tag. Repeatable.")] = None,
     answer: Annotated[

@@ -77,7 +77,7 @@ def serve(
         log_level="warning",
         access_log=False,
         server_header=False,
-        proxy_headers=False,  # the request guard decides which proxies to trust
+        proxy_headers=False,  # the peer is the connection's, whatever headers say
         ws="none",
         timeout_graceful_shutdown=SHUTDOWN_SECONDS,
     )

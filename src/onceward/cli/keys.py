@@ -49,7 +49,7 @@ def canonical(
 @app.command()
 def ik(
     action: Annotated[str, typer.Option(help="Required. The action, such as implement.")],
-    task: Annotated[str, typer.Option(help="Required. The task, such as T-0042.")],
+    task: Annotated[str, typer.Option(help="Required. The task's id, such as T-0042.")],
     snapshot: Annotated[
         str,
         typer.Option(

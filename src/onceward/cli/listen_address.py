@@ -29,7 +29,13 @@ _NOT_STARTED: Final = "the server was not started"
 
 # --- the options that servers share -------------------------------------------------------------
 
-Host = Annotated[str, typer.Option("--host", help="Address to listen on.")]
+Host = Annotated[
+    str,
+    typer.Option(
+        "--host",
+        help="IP address to listen on; one that other machines reach needs --allow-external.",
+    ),
+]
 Port = Annotated[
     int | None,
     typer.Option(
@@ -58,15 +64,16 @@ PublicUrl = Annotated[
     str | None,
     typer.Option(
         "--public-url",
-        help="URL at which a proxy serves this server; every request then needs the token.",
+        help="URL at which a proxy serves this server; every request, from your own processes "
+        "too, then needs the token.",
     ),
 ]
 TrustedProxy = Annotated[
     list[str] | None,
     typer.Option(
         "--trusted-proxy",
-        help="IP address or network of a proxy in front of this server; every request then needs "
-        "the token. Repeatable.",
+        help="IP address or network of a proxy in front of this server: every request, from your "
+        "own processes too, then needs the token. Repeatable.",
     ),
 ]
 OpenPage = Annotated[

@@ -99,7 +99,8 @@ def show(name: _Name, store: StoreUrl = None, json_output: JsonFlag = False) -> 
 def graph(
     name: _Name,
     form: Annotated[
-        Literal["dot", "mermaid"], typer.Option("--format", help="Output format.")
+        Literal["dot", "mermaid"],
+        typer.Option("--format", help="Diagram language: Graphviz DOT or Mermaid."),
     ] = "mermaid",
     depth: Annotated[
         int, typer.Option(help="How many relations away from the entity, 1 to 3.")
@@ -175,7 +176,7 @@ def history(
 def restore(
     name: Annotated[
         str | None,
-        typer.Argument(help="Name of the deleted entity. Required unless --change is given."),
+        typer.Argument(help="Name of the deleted entity. Pass this or --change, not both."),
     ] = None,
     change: Annotated[
         int | None,

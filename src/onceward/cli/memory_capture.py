@@ -32,7 +32,12 @@ if TYPE_CHECKING:
     from onceward.memory.offline_buffer import Buffer
 
 Mode = Annotated[str, typer.Option(help="Mode or role of the caller, such as `debugger@2`.")]
-Repo = Annotated[str | None, typer.Option(help="Repository. Default: from git in this directory.")]
+Repo = Annotated[
+    str | None,
+    typer.Option(
+        help="Repository, such as `owner/name`. Default: git's remote `origin`, else its directory."
+    ),
+]
 Branch = Annotated[str | None, typer.Option(help="Branch. Default: from git.")]
 _STORE_UNAVAILABLE: Final = (
     "the store is unavailable; the command is buffered on disk and recorded later"
@@ -91,7 +96,12 @@ def capture(
 
 
 def fix(
-    issue: Annotated[str, typer.Argument(help="Name or message of the issue.")],
+    issue: Annotated[
+        str,
+        typer.Argument(
+            help="The recorded error or warning: its name, such as `err#…`, or its text."
+        ),
+    ],
     strategy: Annotated[str, typer.Option(help="Required. How it is fixed, in one sentence.")],
     change: Annotated[list[str] | None, typer.Option(help="One change. Repeatable.")] = None,
     doc: Annotated[

@@ -28,7 +28,12 @@ PROGRESS_SECONDS: Final = 5.0
 
 
 def import_(
-    path: Annotated[Path, typer.Argument(help="JSON Lines file, such as the reference server's.")],
+    path: Annotated[
+        Path,
+        typer.Argument(
+            help="JSON Lines file of `onceward memory export` or the MCP reference memory server."
+        ),
+    ],
     store: StoreUrl = None,
     json_output: JsonFlag = False,
 ) -> None:
@@ -75,7 +80,7 @@ def export(
     store: StoreUrl = None,
     json_output: JsonFlag = False,
 ) -> None:
-    """Write the memory as JSON lines, in the format of the reference server.
+    """Write the memory as JSON Lines, in the format of the MCP reference memory server.
 
     The file is written atomically. Without a file, the summary goes to stderr.
 

@@ -108,7 +108,7 @@ def serve(
     )
     _set_up_log(is_verbose=verbose)
     if not http:
-        named = {"--port": port is not None, "--json": json_output}
+        named = {"--host": host != "127.0.0.1", "--port": port is not None, "--json": json_output}
         named |= {"--allow-external": allow_external, "--require-token": require_token}
         named |= {"--public-url": bool(public_url), "--trusted-proxy": bool(trusted_proxy)}
         _reject_http_only_options(named)

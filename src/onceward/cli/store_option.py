@@ -14,7 +14,7 @@ StoreUrl = Annotated[
     typer.Option(
         "--store",
         help="Store URL: `sqlite:///path` or `postgresql://…`. Default: `$ONCEWARD_STORE`, else "
-        "`onceward.db` in `$ONCEWARD_HOME`.",
+        "`onceward.db` in `$ONCEWARD_HOME` (`~/.onceward`).",
     ),
 ]
 

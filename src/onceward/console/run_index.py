@@ -245,8 +245,11 @@ class RunIndex:
             followed = self._followed(root, run_id)
             with followed.read(file) as history:
                 if not history.has_first_record:
-                    message = f"{run_id} died before its first record"
-                    raise RunMissing(message, fix="start a new one: `onceward run --task …`")
+                    message = (
+                        f"{run_id} has no records: it is starting, or crashed before the first"
+                    )
+                    fix = "load it again; if nothing appears, run `onceward run --task …`"
+                    raise RunMissing(message, fix=fix)
                 yield Workspace(root=root), history
             with self._mutex:
                 self._keep(root, run_id, followed)

@@ -1,4 +1,4 @@
-"""Lease: one worker's right to move a cursor; each write is checked by its fencing token (epoch).
+"""Lease: one worker's right to move a cursor; SQL checks its fencing token (epoch) at each write.
 
 It lasts until it expires or is taken over. Every statement names owner and epoch, so that stale
 writes are rejected in the database. A lease whose position is ambiguous stops by itself.

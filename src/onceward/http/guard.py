@@ -1,6 +1,6 @@
-"""Request guard: ASGI middleware in front of every server; checks requests, secures responses.
+"""Request guard: ASGI middleware of every server; checks owner, token and origin of requests.
 
-Checks Host, Origin, token, content type and body size. Adds security headers and the common error
+Also checks Host, content type and body size. Adds security headers and the common error
 format to every response. Knows no route.
 """
 

@@ -204,8 +204,7 @@ class RunDirectory:
         """Open the video; FileMissing if there is none."""
         name = self.video_name()
         if name is None:
-            message = "this run has no video"
-            raise FileMissing(message, fix=f"add {VIDEO}, or declare a video in {MANIFEST}")
+            raise self._no_video()
         return self._directory.open_file(name)
 
     # --- helpers --------------------------------------------------------------------------------
@@ -221,6 +220,17 @@ class RunDirectory:
         if len(there) > 1:
             self._problems[MANIFEST] = f"should name the video: there are {len(there)} here"
         return there[0] if len(there) == 1 and _is_text(there[0]) else None
+
+    def _no_video(self) -> FileMissing:
+        named = self._requested_video or self.manifest.video
+        if named is not None:
+            message = f"the video of this run, {named!r:.60}, is missing or is not playable"
+            return FileMissing(message, fix=f"add this file, or name another one in {MANIFEST}")
+        if self._problems.get(MANIFEST):
+            message = "this run has several videos, and none is declared"
+            return FileMissing(message, fix=f"declare one of them in {MANIFEST}")
+        message = "this run has no video"
+        return FileMissing(message, fix=f"add {VIDEO}, or declare a video in {MANIFEST}")
 
     def _usable_video(self, name: str) -> str | None:
         if extension(name) not in VIDEO_TYPES:

@@ -68,10 +68,10 @@ def wait_for_foreign_agents(
         assert agent.run_id is not None, agent
         while is_agent_lock_held(workspace.agents_lock(agent.run_id)):
             message = (
-                f"an agent of {agent.run_id} still runs in another container: it was started "
-                f"there as process {agent.pid} on {agent.host}, and its orchestrator has ended"
+                f"{agent.run_id}: its orchestrator has ended, but its agent still runs in another "
+                f"container, as process {agent.pid} on {agent.host}; nothing was started"
             )
-            fix = "end that container or that process, or pass --wait to wait for its end"
+            fix = "end that process or its container, or pass --wait"
             error = RunHeld(message, fix=fix, run_id=agent.run_id, pid=agent.pid)
             if on_wait is None:
                 raise error

@@ -1,4 +1,4 @@
-"""Middleware: idempotent HTTP requests, by key, in front of any ASGI application.
+"""Middleware: run or replay HTTP requests by idempotency key, before any ASGI application.
 
 Handles the options and claims the key; `http_exchange` runs a granted request.
 """

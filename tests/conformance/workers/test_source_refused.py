@@ -34,6 +34,8 @@ BY_HAND = {
     "sqlite": "create table leads (id integer primary key, kind text)",
     "postgres": "create table leads (id bigint primary key, kind text, onceward_xid bigint)",
 }
+#: What the fix of such a table begins with.
+DECIDED_BY_HAND = {"sqlite": "create a table", "postgres": "pass xid_column="}
 MODULE = """
 from onceward.workers import App
 from onceward.workers.sources import Table
@@ -100,7 +102,7 @@ def test_a_refused_source_is_logged_once_with_what_to_run(
         for number in (2, 3):
             execute(ow, "alter table leads rename to others")
             until(lambda wanted=number: len(logged()) == wanted)  # type: ignore[misc]
-            assert "no table has" in logged()[-1]
+            assert "does not exist" in logged()[-1]
             execute(
                 ow,
                 "alter table others rename to leads",
@@ -133,7 +135,7 @@ def test_an_error_carries_its_statements(ow: Onceward) -> None:
     with pytest.raises(SourceRefused) as caught:
         TableSource(ow, "leads", where={"kind": "a"}).check()
     assert caught.value.statements == ()
-    assert "run: " in caught.value.fix
+    assert DECIDED_BY_HAND[ow.store.engine] in caught.value.fix
 
 
 @pytest.fixture
@@ -177,6 +179,6 @@ def test_prepare_leaves_to_a_person_what_could_lose_something(
     ran = run("db", "prepare", target, "--yes")
     assert ran.code == 1
     assert "leads cannot be prepared by this command: " in ran.out
-    assert "run: " in ran.out
+    assert DECIDED_BY_HAND[ow.store.engine] in ran.out
     with pytest.raises(SourceRefused):
         TableSource(ow, "leads").check()

@@ -25,6 +25,8 @@ def test_the_video_is_the_one_named_else_the_usual_else_the_only_one(
     write_file(run_path / "other.mp4", b"other")
     assert open_run().video_name() is None
     assert problems(open_run()) == {"lab.json": "should name the video: there are 2 here"}
+    with pytest.raises(FileMissing, match="several videos"):
+        open_run().open_video()
     write_file(run_path / "video.mp4", b"usual")
     assert open_run().video_name() == "video.mp4"
     write_file(run_path / "out" / "declared.mp4", b"declared")
@@ -56,7 +58,7 @@ def test_a_named_video_that_is_gone_is_not_replaced_by_another(
     run = open_run(video="gone.mp4")
     assert run.video_name() is None
     assert problems(run) == {"gone.mp4": "does not exist"}
-    with pytest.raises(FileMissing, match="no video"):
+    with pytest.raises(FileMissing, match="'gone.mp4', is missing"):
         run.open_video()
     write_file(run_path / "lab.json", {"video": "gone.mp4"})
     assert open_run().video_name() is None

@@ -56,7 +56,12 @@ def test_the_column_is_added_without_rewriting_the_table(pg: Onceward) -> None:
         (f"id bigint primary key, {XID}", {}, "no index on (onceward_xid, id)", "CREATE INDEX"),
         ("id bigint primary key, onceward_xid xid8", {}, "does not default to", "SET DEFAULT"),
         ("id bigint primary key, onceward_xid xid8", {}, "may be null", "SET NOT NULL"),
-        ("id bigint primary key, onceward_xid bigint", {}, "is int8, not xid8", "DROP COLUMN"),
+        (
+            "id bigint primary key, onceward_xid bigint",
+            {},
+            "has the type int8, not xid8",
+            "DROP COLUMN",
+        ),
         (f"id bigint not null, {XID}", {}, "'id' is not unique", "CREATE UNIQUE INDEX"),
         (
             f"id bigint primary key, kind text, {XID}",

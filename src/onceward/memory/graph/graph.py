@@ -9,7 +9,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from onceward.errors import EntityMissing
+from onceward.errors import EntityMissing, InvalidArgument
 from onceward.keys.names import canonical_name
 from onceward.memory.graph import graph_writes, name_merge, soft_delete
 from onceward.memory.graph.graph_reads import GraphReader
@@ -17,6 +17,7 @@ from onceward.memory.graph.graph_search import GraphSearcher
 from onceward.memory.graph.index_merge import merge_words
 from onceward.memory.graph.write_validation import Validator
 from onceward.memory.models import (
+    ENTITIES_MAX,
     AffectedCounts,
     ChangeId,
     Entity,
@@ -101,6 +102,10 @@ class Graph:
 
     def open(self, names: Sequence[str]) -> Subgraph:
         """Return the entities with these names, in order of creation."""
+        if len(names) > ENTITIES_MAX:
+            message = f"names: has {len(names)} names, more than {ENTITIES_MAX}"
+            fix = f"send at most {ENTITIES_MAX} names in one call"
+            raise InvalidArgument(message, fix=fix, field="names")
         wanted = [
             each
             for at, name in enumerate(names)

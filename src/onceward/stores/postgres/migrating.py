@@ -1,4 +1,4 @@
-"""Migration runner: run schema changes with a short lock timeout, so as not to block other work.
+"""Migration locking: change a PostgreSQL schema under short lock timeouts, with retries.
 
 A transaction that waits for a table lock blocks every later transaction on that table. So a
 migration waits briefly for its locks, gives up, and retries.

@@ -15,6 +15,8 @@ from onceward.workers.sources.row_selection import (
     column_list,
     first_missing_column,
     group_indexes,
+    missing_column,
+    missing_table,
     quoted,
     unreadable_partition_key,
     unreadable_table,
@@ -68,10 +70,10 @@ def make_plan(store: Store, selection: Selection, by: str | None = None) -> Post
     table = table_name(selection.table)
     columns = {row[0]: row for row in store.read("table_columns", table=table)}
     if not columns:
-        raise unreadable_table(selection, "no table has exactly this name", [])
+        raise missing_table(selection)
     unknown = first_missing_column(selection, columns, (by,) if by else ())
     if unknown is not None:
-        raise unreadable_table(selection, f"it has no column {unknown!r}", [])
+        raise missing_column(selection, unknown)
     if by:
         _check_partition_column(store, selection, columns[by])
     indexes = group_indexes(store.read("table_indexes", table=table))
@@ -149,8 +151,16 @@ def _check_columns_and_indexes(
     if problems:
         # A column of another type may hold user data, so only an operator may drop it.
         is_safe = xid not in columns or columns[xid][2] == _XID_TYPE
-        raise unreadable_table(selection, ", ".join(problems), statements, is_safe=is_safe)
+        fix = None if is_safe else _fix_by_hand(xid, statements)
+        raise unreadable_table(selection, ", ".join(problems), statements, fix=fix)
     return [name for name in usable[0][: len(selection.filters)] if name is not None]
+
+
+def _fix_by_hand(xid: str, statements: Sequence[str]) -> str:
+    return (
+        "pass xid_column= with a name that the table does not use; or, if the data in column "
+        f"{xid!r} is not needed, run: {'; '.join(statements)};"
+    )
 
 
 def _column_problems(table: str, xid: str, column: Row | None) -> tuple[list[str], list[str]]:
@@ -160,7 +170,9 @@ def _column_problems(table: str, xid: str, column: Row | None) -> tuple[list[str
         return [f"it has no column {xid!r} for the id of the inserting transaction"], [added]
     _, _, kind, _, not_null, default = column
     if kind != _XID_TYPE:
-        return [f"{xid!r} is {kind}, not xid8"], [f"ALTER TABLE {table} DROP COLUMN {name}"]
+        return [f"column {xid!r} has the type {kind}, not xid8"], [
+            f"ALTER TABLE {table} DROP COLUMN {name}"
+        ]
     problems, statements = [], []
     if default != _DEFAULT:
         problems.append(f"{xid!r} does not default to the id of the inserting transaction")

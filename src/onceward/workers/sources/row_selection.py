@@ -123,17 +123,31 @@ def group_indexes(rows: Iterable[Row]) -> list[tuple[str, bool, list[str | None]
     return [(name, unique, [row[2] for row in found]) for (name, unique), found in grouped]
 
 
+def missing_table(selection: Selection) -> SourceRefused:
+    """Return the error for a table that does not exist."""
+    message = f"table {selection.table!r} does not exist under exactly this name"
+    fix = "correct the name, or create the table"
+    return SourceRefused(message, fix=fix, table=selection.table)
+
+
+def missing_column(selection: Selection, name: str) -> SourceRefused:
+    """Return the error for a column that does not exist."""
+    message = f"table {selection.table!r} has no column {name!r}"
+    fix = "correct the name, or add the column"
+    return SourceRefused(message, fix=fix, table=selection.table)
+
+
 def unreadable_table(
-    selection: Selection, problem: str, statements: Sequence[str], *, is_safe: bool = True
+    selection: Selection, problem: str, statements: Sequence[str], *, fix: str | None = None
 ) -> SourceRefused:
     """Return the error for a table that cannot be read without loss, with the statements to run.
 
-    Statements that are not safe are only shown, for an operator to run.
+    Where a person has to decide, `fix` says what to do, and no command runs a statement.
     """
     message = f"table {selection.table!r} cannot be read without loss: {problem}"
-    fix = f"run: {'; '.join(statements)};" if statements else "pass another table or column"
-    error = SourceRefused(message, fix=fix, table=selection.table)
-    error.statements = tuple(statements) if is_safe else ()
+    advice = fix or f"run: {'; '.join(statements)};"
+    error = SourceRefused(message, fix=advice, table=selection.table)
+    error.statements = () if fix else tuple(statements)
     return error
 
 

@@ -15,6 +15,8 @@ from onceward.workers.sources.row_selection import (
     column_list,
     first_missing_column,
     group_indexes,
+    missing_column,
+    missing_table,
     quoted,
     unreadable_partition_key,
     unreadable_table,
@@ -59,10 +61,10 @@ def make_plan(store: Store, selection: Selection, by: str | None = None) -> Sqli
     """
     columns = {row[0]: row for row in store.read("table_columns", table=selection.table)}
     if not columns:
-        raise unreadable_table(selection, "no table has this name", [])
+        raise missing_table(selection)
     unknown = first_missing_column(selection, columns, (by,) if by else ())
     if unknown is not None:
-        raise unreadable_table(selection, f"it has no column {unknown!r}", [])
+        raise missing_column(selection, unknown)
     _check_id(selection, columns[selection.id_column])
     if by:
         _check_partition_column(store, selection, columns[by])
@@ -115,13 +117,11 @@ def _check_id(selection: Selection, column: Row) -> None:
         f"{name!r} is not INTEGER PRIMARY KEY AUTOINCREMENT, so the id of a deleted row may be "
         "reused, before a position that was already read"
     )
-    statement = f"CREATE TABLE … ({quoted(name)} INTEGER PRIMARY KEY AUTOINCREMENT, …)"
-    raise unreadable_table(
-        selection,
-        problem,
-        [statement, "INSERT INTO … SELECT …", "ALTER TABLE … RENAME TO …"],
-        is_safe=False,
+    fix = (
+        f"create a table with {quoted(name)} INTEGER PRIMARY KEY AUTOINCREMENT, copy the rows "
+        f"into it, and rename it to {quoted(selection.table)} in place of the old one"
     )
+    raise unreadable_table(selection, problem, [], fix=fix)
 
 
 def _indexed_table(store: Store, selection: Selection, table: str, by: str | None) -> str:
