@@ -17,7 +17,7 @@ from typing import Any, Final, NoReturn
 
 try:
     from hatchling.builders.hooks.plugin.interface import BuildHookInterface as Hook
-except ImportError:  # By hand nobody needs it.
+except ImportError:  # Needed by pip only, not by `python hatch_build.py`.
     Hook = object
 
 ROOT: Final = Path(__file__).resolve().parent
@@ -53,7 +53,7 @@ class Pages:
         return self.stamp.is_file() and self.stamp.read_text() == self.digest()
 
     def build(self) -> None:
-        """Make them anew; the stamp comes last, so that a build that died is repeated."""
+        """Build the pages; the stamp is written last, so that an interrupted build is repeated."""
         digest = self.digest()
         self.stamp.unlink(missing_ok=True)
         if not self._is_installed():
@@ -93,12 +93,12 @@ def _give_up(problem: str, fix: str) -> NoReturn:
 
 
 def is_skipped() -> bool:
-    """Say whether somebody wants to go without pages."""
+    """Return whether the environment asks for no pages."""
     return os.environ.get(SKIP_VARIABLE, "") not in ("", "0")
 
 
 def make_pages(root: Path = ROOT) -> None:
-    """Bring the pages up to date, and say so if that was work or was left out."""
+    """Build the pages if they are out of date; report a build, or that it was skipped."""
     pages = Pages(root)
     if is_skipped():
         print(f"{SKIP_VARIABLE} is set: the console's pages are left as they are", file=sys.stderr)
@@ -106,7 +106,7 @@ def make_pages(root: Path = ROOT) -> None:
         print("Building the console's pages …", file=sys.stderr, flush=True)
         pages.build()
     else:
-        pages.stamp.touch()  # What asks by time, such as make, is told that they are new enough.
+        pages.stamp.touch()  # make compares times, and must not build them again.
 
 
 class PagesHook(Hook):

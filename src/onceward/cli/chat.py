@@ -167,7 +167,8 @@ def _wait(session: ChatSession, timeout: float | None) -> None:
         kept = f"your messages are stored; see `onceward dispatch tail {session.group}`"
         if quiet == 0 and status.group.is_paused and status.in_flight is None:
             message = f"{session.group} is paused; your messages are stored and wait"
-            raise Retryable(message, fix=f"onceward dispatch groups set {session.group} --resume")
+            resume = f"onceward dispatch groups set {session.group} --resume"
+            raise Retryable(message, fix=f"run `{resume}`")
         attended = now if quiet or session.is_attended else attended
         if now - attended > ABSENT_SECONDS_MAX:
             message = "no dispatcher is running, so there is no reply"

@@ -254,8 +254,8 @@ def _given(
 def _check_word(trigger: str, word: str | None) -> None:
     """Reject a word that no trigger uses."""
     if word is not None and trigger == "always":
-        message = f"word: every message triggers the agent, with {word!r} or without"
-        fix = "add --trigger prefix or --trigger mention, or omit --word"
+        message = f"word: the trigger always ignores the word {word!r}; nothing was changed"
+        fix = "pass --trigger prefix or --trigger mention, too, or leave out --word"
         raise InvalidArgument(message, fix=fix, field="word")
 
 

@@ -117,7 +117,8 @@ def reconcile(
             who = actor or user_name()
             ow.outcomes.reconcile(scope, key, **verdict, effect=effect, actor=who, reason=reason)
     said = describe_decision(scope, key, effect, is_done=not not_done)
-    print_change([_shown(said)], applied=yes, json_output=json_output, message=said)
+    line = _shown(said if yes else f"would record: {said}")
+    print_change([line], applied=yes, json_output=json_output, message=said)
 
 
 @app.command()
@@ -142,7 +143,8 @@ def forget(
             check_forgettable(record)
         else:
             ow.outcomes.forget(scope, key, actor=actor or user_name(), reason=reason)
-    message = f"{scope} {key}: was {record.state}; the next caller runs it"
+    what = f"was {record.state}" if yes else f"is {record.state}, would be forgotten"
+    message = f"{scope} {key}: {what}; the next caller runs it"
     print_change([_shown(message)], applied=yes, json_output=json_output, message=message)
 
 

@@ -85,7 +85,7 @@ def _file(url: str, setting: str, *, is_deep: bool) -> Iterator[Check]:
             status="note",
             detail=f"{url} was left in the middle of a commit: only a writer can recover it",
             why="the next process that opens it completes the recovery; nothing is lost",
-            fix=f"onceward db status --store {url}, then run this check again",
+            fix=f"run `onceward db status --store {url}`, then this check again",
         )
 
 

@@ -8,7 +8,7 @@ import stat
 from pathlib import Path
 from typing import Final
 
-from onceward.errors import FileMissing, NotWritable, StorageError
+from onceward.errors import FileMissing, NotWritable, WrongPath
 from onceward.journal import atomic_file
 from onceward.journal.file_lock import open_locked, unlock_and_close
 from onceward.stores.store_urls import HOME_VARIABLE, home
@@ -52,24 +52,24 @@ def read_token() -> str | None:
     if not _TOKEN.fullmatch(text):
         message = f"{path} does not hold a token"
         fix = "create a new one: onceward token rotate --yes"
-        raise StorageError(message, fix=fix, path=str(path))
+        raise WrongPath(message, fix=fix, path=str(path))
     return text.decode("ascii").strip()
 
 
 def _check_private(path: Path, found: os.stat_result) -> None:
     if not stat.S_ISREG(found.st_mode):
         message = f"{path} is not a regular file; no token was read"
-        raise StorageError(message, fix="remove it; the next start creates a token", path=str(path))
+        raise WrongPath(message, fix="remove it; the next start creates a token", path=str(path))
     if found.st_uid != os.geteuid():
         message = f"{path} belongs to user {found.st_uid}, not to {os.geteuid()}; it was not read"
         fix = f"remove it, or set {HOME_VARIABLE} to a directory of your own"
-        raise StorageError(message, fix=fix, path=str(path))
+        raise WrongPath(message, fix=fix, path=str(path))
     if found.st_mode & 0o077:
         mode = f"{stat.S_IMODE(found.st_mode):04o}"
         message = f"{path} has mode {mode}, so other users may know the token; it was not read"
         create = "onceward token rotate --yes"
         fix = f"create a new token: {create}; or keep this one: chmod 600 {path}"
-        raise StorageError(message, fix=fix, path=str(path))
+        raise WrongPath(message, fix=fix, path=str(path))
 
 
 def _create(*, is_new: bool) -> str:

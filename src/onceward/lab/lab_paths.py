@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from onceward.errors import InvalidArgument, StorageError
+from onceward.errors import InvalidArgument, WrongPath
 
 FEEDBACK_VARIABLE: Final = "CM_FEEDBACK_STORE_PATH"
 ROOT_VARIABLE: Final = "CM_LAB_ROOT"
@@ -82,7 +82,7 @@ class LabPaths:
         found = self.session(session_id) / "idempotency.jsonl"
         if found.is_symlink():
             message = f"{found} is a link, and request ids are not read or written through one"
-            raise StorageError(message, fix=f"remove the link {found}", path=str(found))
+            raise WrongPath(message, fix=f"remove the link {found}", path=str(found))
         return found
 
 

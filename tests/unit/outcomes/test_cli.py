@@ -74,7 +74,7 @@ def test_reconcile_decides_with_yes(run: Run, url: str, said: list[str], state: 
     """The plan changes nothing; the verdict is kept with who and why."""
     words = ["outcomes", "reconcile", *KEY, *said, "--reason", "asked", "--store", url]
     plan = run(*words)
-    assert (plan.code, plan.out.startswith("shop.charge charge#7")) == (0, True)
+    assert (plan.code, plan.out.startswith("would record: shop.charge charge#7")) == (0, True)
     assert plan.out.endswith("nothing was changed; pass --yes to apply\n")
     assert run(*words, "--json").json["applied"] is False
     assert show(run, url)["state"] == "ambiguous"
@@ -103,7 +103,7 @@ def test_reconcile_wants_one_clear_verdict(run: Run, url: str, said: list[str]) 
 def test_forget_frees_a_key_with_yes(run: Run, url: str) -> None:
     """A running call cannot be forgotten; its plan fails as well."""
     words = ["outcomes", "forget", *KEY, "--reason", "a test", "--store", url]
-    assert "was ambiguous; the next caller runs it" in run(*words).out
+    assert "is ambiguous, would be forgotten; the next caller runs it" in run(*words).out
     assert show(run, url)["state"] == "ambiguous"
     assert run(*words, "--yes").code == 0
     assert show(run, url)["state"] == "free"
