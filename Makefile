@@ -17,7 +17,7 @@ WITH_NODE := PATH="$$PATH:$(abspath $(BIN))"
 PAGES := src/onceward/console/built/sources.sha256
 WEB := $(shell find web -maxdepth 1 -type f) $(shell find web/src)
 
-.PHONY: run demo web test lint lint-web prove soak bench screens docs clean constraints
+.PHONY: run demo web test lint lint-web prove soak bench screens docs weight clean constraints
 
 # Without npm, or where its registry is refused, a plain page links to what is served.
 run: $(VENV)/.installed
@@ -63,6 +63,10 @@ screens: $(VENV)/.installed-dev $(VENV)/.browser $(PAGES)
 # The reference from the code, then all pages as a site, into build/site/.
 docs: $(VENV)/.installed-docs
 	@$(BIN)/python -m docs.make $(ARGS)
+
+# Lines of code and comments, files and queries, by tree and package.
+weight: $(VENV)/.installed-dev
+	@$(BIN)/python -m docs.make.weight $(ARGS)
 
 clean:
 	rm -rf $(VENV) build dist tests/npm/node_modules web/node_modules $(dir $(PAGES)) .mypy_cache .ruff_cache .pytest_cache .hypothesis
