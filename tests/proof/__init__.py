@@ -1,1 +1,1 @@
-"""Proof: campaigns that look for lost and doubled work, and the report of what they saw."""
+"""Proof: campaigns that look for lost and duplicated work, and the report of what they saw."""

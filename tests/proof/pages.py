@@ -57,9 +57,10 @@ def _summary(report: Json) -> str:
     return (
         f"Commit `{about['commit']}`, {about['date']}: {_number(totals['schedules'])} executions,"
         f" {_number(sum(totals['faults'].values()))} faults, {_number(totals['work'])} pieces of"
-        f" work; **{totals['lost']} lost, {totals['doubled']} doubled**. On {about['cores']} cores,"
-        f" {about['system']}, Python {about['python']}, SQLite {about['sqlite']}, PostgreSQL"
-        f" {about['postgres']}, in {about['seconds'] // 60} min {about['seconds'] % 60} s."
+        f" work; **{totals['lost']} lost, {totals['doubled']} duplicated**."
+        f" On {about['cores']} cores, {about['system']}, Python {about['python']},"
+        f" SQLite {about['sqlite']}, PostgreSQL {about['postgres']},"
+        f" in {about['seconds'] // 60} min {about['seconds'] % 60} s."
     )
 
 
@@ -89,10 +90,10 @@ def _claims(report: Json) -> str:
         "executions",
         "faults",
         "lost",
-        "doubled",
+        "duplicated",
         "slowest recovery",
         "tests",
-        "bugs that turn it red",
+        "bugs caught",
     ]
     return table(heads, rows)
 
@@ -141,7 +142,7 @@ def _layers(report: Json) -> Iterable[str]:
             "executions",
             "work",
             "faults",
-            "lost / doubled",
+            "lost / duplicated",
             "repeated",
             "recovery",
         ]
@@ -157,7 +158,7 @@ def _states(report: Json) -> Iterable[str]:
     ]
     if rows:
         yield "## States that had to be reached"
-        yield "A campaign that never comes to one of these fails, however green it is otherwise."
+        yield "A campaign that never reaches one of these fails, even if all its checks pass."
         yield table(["campaign", "state", "times"], rows)
 
 
@@ -194,8 +195,8 @@ def _bugs(report: Json) -> Iterable[str]:
         return
     yield "## Bugs put back on purpose"
     yield (
-        "Each was put into a copy of the source, and the test beside it turned red. Without it the"
-        " same test is green. A canary that changes nothing is reported as not caught."
+        "Each was put into a copy of the source, and the test named with it failed. Without the bug"
+        " the same test passes. A canary that changes nothing is reported as not caught."
     )
     rows = [
         [
@@ -207,7 +208,7 @@ def _bugs(report: Json) -> Iterable[str]:
         ]
         for bug in report["bugs"]
     ]
-    yield table(["bug", "what it does", "promise", "turned red", "after"], rows)
+    yield table(["bug", "what it does", "promise", "caught by", "after"], rows)
 
 
 def _number(value: int) -> str:

@@ -34,7 +34,7 @@ ENTRY = Entry(
         ({"faults": {"kill": 0}}, "no fault was hit"),
         ({"reached": {"a state": 1, "another": 0}}, "never reached another"),
         ({"lost": 1}, "1 lost"),
-        ({"doubled": 2}, "2 doubled"),
+        ({"doubled": 2}, "2 duplicated"),
         ({"layer": "luck"}, "no layer"),
         ({"engine": "paper"}, "no engine"),
     ],

@@ -68,7 +68,7 @@ def test_schedules_that_once_failed_hold(world: str, seed: int) -> None:
 @pytest.mark.prove
 @pytest.mark.timeout(3600)
 def test_every_schedule_holds(world: str, chunk: int, prove: bool, evidence: Evidence) -> None:
-    """Whatever order, time and faults: nothing is lost or doubled, and all comes to rest."""
+    """Whatever order, time and faults: nothing is lost or duplicated, and all comes to rest."""
     kind, size = WORLDS[world], CHUNK if prove else SLICES.get(world, SLICE)
     tally = run(kind, range(chunk * size, (chunk + 1) * size))
     check_reached(kind, tally)

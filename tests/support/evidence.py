@@ -22,7 +22,7 @@ LAYERS: Final = {
     "postgres": "a server that is killed, cut off and frozen",
     "zombies": "processes that are frozen and wake up late",
     "clocks": "clocks that are wrong and jump",
-    "network": "requests that are delayed, cut and doubled",
+    "network": "requests that are delayed, cut and duplicated",
     "neighbours": "other libraries, poolers and callers in the same process, file or socket",
     "storms": "many processes, killed at random moments",
     "values": "generated values of every type",
@@ -90,7 +90,7 @@ def check(entry: Entry) -> None:
     missing = [what for what, count in entry.reached.items() if not count]
     assert not missing, f"{where}: never reached {', '.join(missing)}"
     assert (entry.lost, entry.doubled) == (0, 0), (
-        f"{where}: {entry.lost} lost, {entry.doubled} doubled"
+        f"{where}: {entry.lost} lost, {entry.doubled} duplicated"
     )
 
 
