@@ -23,7 +23,7 @@ import pytest
 
 from onceward.cli.http_server import SHUTDOWN_SECONDS, _run, open_browser
 from onceward.cli.listen_address import ListenAddress, listen
-from onceward.errors import Internal
+from onceward.errors import Internal, PortInUse
 from onceward.version import __version__
 from tests.support.served_commands import Served, browser_in, started
 
@@ -135,6 +135,8 @@ def test_a_taken_port_that_was_asked_for_is_an_error() -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         assert f"port {port} on 127.0.0.1 is in use" in refused("--port", str(port))
+        with pytest.raises(PortInUse, match="is in use"):
+            listen(ListenAddress(host="127.0.0.1", port=port, external=False, names=()))
 
 
 @pytest.mark.parametrize(

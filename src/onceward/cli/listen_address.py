@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import typer
 
-from onceward.errors import InvalidArgument
+from onceward.errors import InvalidArgument, PortInUse
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -197,17 +197,13 @@ def listen(address: ListenAddress) -> socket.socket:
     if address.port is not None:
         return _bind(address.host, address.port)
     for candidate in range(PORT_DEFAULT, PORT_DEFAULT + PORTS_TRIED_MAX + 1):
-        with contextlib.suppress(_PortInUse):
+        with contextlib.suppress(PortInUse):
             listener = _bind(address.host, candidate)
             if candidate != PORT_DEFAULT:
                 print(f"port {PORT_DEFAULT} is in use; using {candidate}", file=sys.stderr)
             return listener
     message = f"ports {PORT_DEFAULT} to {PORT_DEFAULT + PORTS_TRIED_MAX} are all in use"
-    raise InvalidArgument(message, fix="add --port 0 to take any free port")
-
-
-class _PortInUse(InvalidArgument):
-    """Another process listens on this port."""
+    raise PortInUse(message, fix="add --port 0 to take any free port")
 
 
 def _bind(host: str, port: int) -> socket.socket:
@@ -221,7 +217,7 @@ def _bind(host: str, port: int) -> socket.socket:
         if exc.errno == errno.EADDRINUSE:
             message = f"port {port} on {host} is in use"
             fix = "choose another port, --port 0 for any free one, or omit --port"
-            raise _PortInUse(message, fix=fix) from exc
+            raise PortInUse(message, fix=fix) from exc
         message = f"cannot listen on {host}, port {port}: {exc.strerror}"
         raise InvalidArgument(message, fix="choose another --host or --port") from exc
     return listener

@@ -15,7 +15,13 @@ from onceward.errors.applications import (
     RunHeld,
     RunMissing,
 )
-from onceward.errors.arguments import InvalidArgument, InvalidCursor, InvalidJson, NotCanonical
+from onceward.errors.arguments import (
+    InvalidArgument,
+    InvalidCursor,
+    InvalidJson,
+    NotCanonical,
+    PortInUse,
+)
 from onceward.errors.base import Conflict, OncewardError, Retryable
 from onceward.errors.cursors import (
     BatchInFlight,
@@ -109,6 +115,7 @@ __all__ = [
     "NothingToUndo",
     "OncewardError",
     "OutcomeUnknown",
+    "PortInUse",
     "RangeNotSatisfiable",
     "RecordedFailure",
     "RequestRefused",

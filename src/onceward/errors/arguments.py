@@ -29,6 +29,12 @@ class InvalidJson(InvalidArgument):
     code = "INVALID_JSON"
 
 
+class PortInUse(InvalidArgument):
+    """Another process listens on this port. Nothing was started."""
+
+    code = "PORT_IN_USE"
+
+
 class InvalidCursor(InvalidArgument):
     """The cursor does not match this file; start again from "0"."""
 

@@ -12,6 +12,7 @@ STATUS_OF_CODE: Final[Mapping[str, int]] = {
     "INVALID_JSON": 400,
     "INVALID_MESSAGE": 400,
     "NOT_CANONICAL": 400,
+    "PORT_IN_USE": 400,
     "SOURCE_NOT_READABLE": 400,
     "SQL_FAILED": 400,
     "UNDECODABLE_TEXT": 400,
