@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from onceward.cli.output import JsonFlag, group
+from onceward.cli.output import group
 from onceward.errors import InvalidArgument
 from onceward.system import read_user_file
 
@@ -21,11 +21,47 @@ AgentType = Annotated[
     str,
     typer.Option("--type", help="Required. One of builder, reviewer, spec_maintainer and chat."),
 ]
+_ErrorsAsJson = Annotated[bool, typer.Option("--json", help="Print errors at the start as JSON.")]
 _Program = Annotated[
     list[str],
     typer.Argument(
         metavar="PROGRAM",
         help="Program to run for each command, and its arguments; put `--` before it.",
+    ),
+]
+_Actions = Annotated[
+    str | None,
+    typer.Option(
+        help="Accepted actions, separated by commas, such as `implement`. "
+        "Default: all of its type. Not for chat."
+    ),
+]
+_Prompt = Annotated[
+    str | None,
+    typer.Option(
+        help="Prompt with placeholders, such as `{goal}`, or `{text}` for chat. "
+        "Default: a prompt with all that the agent knows."
+    ),
+]
+_Check = Annotated[
+    str | None,
+    typer.Option(
+        help="Shell command whose exit code is the test result, for builders only. "
+        "Default: the result is `unchecked`."
+    ),
+]
+_Verdict = Annotated[
+    str | None,
+    typer.Option(
+        help="How a reviewer or spec_maintainer gives its verdict: json, exit (the exit code) "
+        "or text. Default: json."
+    ),
+]
+_Timeout = Annotated[
+    float | None,
+    typer.Option(
+        help="Kill the program after this many seconds. "
+        "Default: at the command's deadline, or at the group's --hard; these always apply."
     ),
 ]
 
@@ -34,39 +70,38 @@ _Program = Annotated[
 def exec_(
     program: _Program,
     agent_type: AgentType,
-    actions: Annotated[
-        str | None,
-        typer.Option(help="Accepted actions, separated by commas. Default: all of its type."),
+    actions: _Actions = None,
+    prompt: _Prompt = None,
+    prompt_file: Annotated[
+        Path | None, typer.Option(help="File with the prompt. Not with --prompt.")
     ] = None,
-    prompt: Annotated[
-        str | None, typer.Option(help="Prompt with placeholders such as `{goal}` or `{text}`.")
-    ] = None,
-    prompt_file: Annotated[Path | None, typer.Option(help="File with the prompt.")] = None,
     stdin: Annotated[
         bool,
         typer.Option(
-            "--stdin/--argument", help="Pass the prompt on standard input, or as the last argument."
+            "--stdin/--argument",
+            help="Pass the prompt on standard input, or as the program's last argument.",
         ),
     ] = True,
-    check: Annotated[
-        str | None, typer.Option(help="Shell command whose exit code is the test result.")
-    ] = None,
-    verdict: Annotated[
-        str | None, typer.Option(help="How to read its verdict: json, exit or text. Default: json.")
-    ] = None,
+    check: _Check = None,
+    verdict: _Verdict = None,
     allow_failures: Annotated[
-        bool, typer.Option("--allow-failures", help="Report success although the check fails.")
+        bool,
+        typer.Option(
+            "--allow-failures",
+            help="Let the run continue although --check fails; the failed tests are reported.",
+        ),
     ] = False,
-    timeout: Annotated[
-        float | None, typer.Option(help="Time limit in seconds, besides the deadline.")
-    ] = None,
-    json_output: JsonFlag = False,  # noqa: ARG001 - read where errors are printed
+    timeout: _Timeout = None,
+    json_output: _ErrorsAsJson = False,  # noqa: ARG001 - read where errors are printed
 ) -> None:
-    """Run a program for each command: prompt in, changed files and a verdict out.
+    """Serve as an agent on stdin and stdout: run a program for each command of an orchestrator.
+
+    `onceward run` starts it, as `command` in `onceward.json`. The program gets the prompt; the
+    answer is the files that it changed, the result of the check, or its verdict.
 
     Example: `onceward agent exec --type builder --check "pytest -q" -- python fixer.py`
 
-    For a chat, the messages are the prompt and its output is the reply.
+    With --type chat a dispatcher starts it: the messages are the prompt, the output is the reply.
 
     Example: `onceward agent exec --type chat --prompt "{text}" -- python answer.py`
     """
@@ -105,10 +140,16 @@ def exec_(
 def script(
     scenario: Annotated[Path, typer.Argument(help="The scenario, a JSON file.")],
     agent_type: AgentType,
-    check: Annotated[bool, typer.Option("--check", help="Check the file and stop.")] = False,
-    json_output: JsonFlag = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Validate the file and exit; 2 if it is invalid.")
+    ] = False,
+    json_output: Annotated[
+        bool, typer.Option("--json", help="Print the result of --check, and errors, as JSON.")
+    ] = False,
 ) -> None:
-    """Play a scenario file as an agent, including agents that misbehave.
+    """Play the part of an agent from a scenario file, for tests; it can also misbehave.
+
+    An orchestrator or a dispatcher starts it, and speaks with it on stdin and stdout.
 
     Example: `onceward agent script scenario.json --type builder`
     """

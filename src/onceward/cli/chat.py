@@ -12,7 +12,7 @@ import typer
 
 from onceward.cli.dispatch_format import visible, words
 from onceward.cli.dispatch_groups import GroupName
-from onceward.cli.output import JsonFlag, print_error, print_json, user_name, warn
+from onceward.cli.output import print_error, print_json, user_name, warn
 from onceward.cli.stop_signals import interrupt, on_stop
 from onceward.cli.store_option import StoreUrl
 from onceward.errors import OncewardError, Retryable
@@ -38,11 +38,15 @@ def chat(
     group: GroupName,
     sender: Annotated[str | None, typer.Option(help="The sender. Default: your user name.")] = None,
     history: Annotated[
-        int, typer.Option(help="Show this many earlier items.", min=0, max=200)
+        int, typer.Option(help="On a terminal: show this many earlier items.", min=0, max=200)
     ] = 10,
     run_agents: Annotated[
         bool,
-        typer.Option("--run-agents", help="Run the store's agents here, unless a dispatcher runs."),
+        typer.Option(
+            "--run-agents",
+            help="Run the agents of all groups until this command ends, unless a dispatcher runs. "
+            "Default: wait for a dispatcher.",
+        ),
     ] = False,
     timeout: Annotated[
         float | None,
@@ -51,12 +55,18 @@ def chat(
         ),
     ] = None,
     store: StoreUrl = None,
-    json_output: JsonFlag = False,
+    json_output: Annotated[
+        bool,
+        typer.Option(
+            "--json", help="Print each reply, and each message of others, as a line of JSON."
+        ),
+    ] = False,
 ) -> None:
     """Chat with a group's agent: each line is a message, Ctrl-D ends.
 
-    With piped input every line is sent, replies go to standard output, and the command ends when
-    all are answered; exit 1 if the agent failed. Messages are stored either way.
+    With piped input or --json, replies go to standard output, and the command ends when all lines
+    are answered. Exit 1 if the agent failed, the group is paused, no dispatcher runs, or --timeout
+    has passed. Messages stay stored in any case.
 
     Example: `onceward chat team --run-agents`
     """

@@ -31,19 +31,21 @@ _Actor = Annotated[
 ]
 _App = Annotated[
     str | None,
-    typer.Option("--app", help="Count messages with the source of this app, as `module:name`."),
+    typer.Option(
+        "--app",
+        help="Import this app, as `module:name`: its source counts messages, and its store is the "
+        "default of --store.",
+    ),
 ]
 
 
 @app.command("list")
 def list_cursors(
-    pattern: Annotated[
-        str, typer.Argument(help="Name pattern, such as `distribution_niche_*`.")
-    ] = "*",
+    pattern: Annotated[str, typer.Argument(help="Name pattern, such as `lead_*`.")] = "*",
     store: StoreUrl = None,
     json_output: JsonFlag = False,
 ) -> None:
-    """List cursors: position, state, lease holder, lag, rate and errors.
+    """List cursors: position, state, lease holder, lag, rate, errors and takeovers.
 
     Lag is in messages and seconds, rate in messages per minute, as last measured by a worker.
     Internal cursors begin with `~`; a pattern that begins with `~` lists them.
@@ -79,7 +81,7 @@ def list_cursors(
 
 @app.command()
 def show(name: _Name, store: StoreUrl = None, json_output: JsonFlag = False) -> None:
-    """Show one cursor: position, lease, errors, lag.
+    """Show one cursor: position, lease, errors and lag; exit 1 if there is none.
 
     Example: `onceward cursors show lead_intake_v1`
     """
@@ -104,7 +106,7 @@ def pause(
     store: StoreUrl = None,
     json_output: JsonFlag = False,
 ) -> None:
-    """Pause a cursor: workers start no new work on it; a running batch finishes.
+    """Pause a cursor until it is resumed: workers start no new work; a running batch finishes.
 
     Example: `onceward cursors pause lead_intake_v1 --reason "billing is down"`
     """
@@ -120,7 +122,7 @@ def resume(
     store: StoreUrl = None,
     json_output: JsonFlag = False,
 ) -> None:
-    """Resume a paused cursor.
+    """Resume a paused cursor: workers go on from its position.
 
     Example: `onceward cursors resume lead_intake_v1`
     """
@@ -133,7 +135,7 @@ def seek(
     name: _Name,
     reason: Annotated[str, typer.Option(help="Required. The reason, stored in the history.")],
     position: Annotated[
-        str | None, typer.Argument(help="Resume after this position (exclusive).")
+        str | None, typer.Argument(help="Resume after this position (exclusive). Not with --start.")
     ] = None,
     start: Annotated[bool, typer.Option("--start", help="Resume from the first message.")] = False,
     actor: _Actor = None,
@@ -143,6 +145,9 @@ def seek(
     json_output: JsonFlag = False,
 ) -> None:
     """Move a cursor: messages are repeated or skipped, and its holder loses the lease.
+
+    Pass POSITION or --start. Without --app, repeated and skipped messages are not counted, and
+    parked messages stay, except with --start.
 
     Example: `onceward cursors seek lead_intake_v1 1200 --reason "bad deploy" --yes`
     """
@@ -173,7 +178,10 @@ def undo(
     store: StoreUrl = None,
     json_output: JsonFlag = False,
 ) -> None:
-    """Move a cursor back to where it was before its last seek.
+    """Move a cursor back to its position before the last seek; repeat it for earlier seeks.
+
+    Parked messages that the seek discarded are restored, unless they were read since. Without
+    --app, that is unknown: some may then be processed twice. Exit 1 if there is no seek to undo.
 
     Example: `onceward cursors undo lead_intake_v1 --yes`
     """
@@ -191,7 +199,10 @@ def history(
     store: StoreUrl = None,
     json_output: JsonFlag = False,
 ) -> None:
-    """List the seeks, pauses and takeovers of a cursor, newest first.
+    """List the seeks, undos, pauses, resumes and takeovers of a cursor, newest first.
+
+    A takeover, `steal`, is by another worker after a lease expired. Migrations and rollbacks of the
+    position are listed, too.
 
     Example: `onceward cursors history lead_intake_v1 --limit 5`
     """

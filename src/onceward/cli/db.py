@@ -9,7 +9,7 @@ import typer
 
 from onceward.cli.db_prepare import prepare
 from onceward.cli.output import JsonFlag, group, print_json
-from onceward.cli.store_option import StoreUrl
+from onceward.cli.store_option import ExistingStoreUrl, StoreUrl
 
 if TYPE_CHECKING:
     from onceward.stores import Store
@@ -37,8 +37,10 @@ def migrate(store: StoreUrl = None, json_output: JsonFlag = False) -> None:
 
 
 @app.command()
-def status(store: StoreUrl = None, json_output: JsonFlag = False) -> None:
+def status(store: ExistingStoreUrl = None, json_output: JsonFlag = False) -> None:
     """Show applied and pending migrations; exit 1 if the schema does not fit this version.
+
+    Changes nothing. Exit 2 if the SQLite file does not exist.
 
     Example: `onceward db status --store postgresql://localhost/work`
     """
@@ -65,8 +67,10 @@ def status(store: StoreUrl = None, json_output: JsonFlag = False) -> None:
 
 
 @app.command()
-def check(store: StoreUrl = None, json_output: JsonFlag = False) -> None:
-    """Run the engine's integrity check; exit 1 if it finds a problem.
+def check(store: ExistingStoreUrl = None, json_output: JsonFlag = False) -> None:
+    """Check the pages of an SQLite store; exit 1 if one is damaged, 2 if the file is missing.
+
+    Changes nothing. PostgreSQL checks its pages when it reads them, so here it only connects.
 
     Example: `onceward db check --store sqlite:///work.db`
     """

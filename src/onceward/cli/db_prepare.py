@@ -37,10 +37,10 @@ def prepare(
 ) -> None:
     """Run the SQL that an app's tables need, so that consumers read them without loss.
 
-    Prints each statement before it runs. Statements that could lose data are never run. Each runs
-    in its own transaction: after an interruption, repeat the command. Building an index blocks
-    writers; for a large PostgreSQL table, run the printed statement with
-    CONCURRENTLY yourself. Exit code 1 when a source remains refused that this cannot prepare.
+    Prints each statement; none can lose data. Each runs in its own transaction: after an
+    interruption, repeat the command. Building an index blocks writers; for a large PostgreSQL
+    table, run the printed statement with CONCURRENTLY yourself. Exit 1 if a source remains that
+    this command cannot prepare.
 
     Example: `onceward db prepare shop:app --yes`
     """

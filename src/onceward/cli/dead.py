@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 app = group("List, show, redrive and drop dead letters of workers and chat.")
 
 _Letter = Annotated[int, typer.Argument(help="The number of a dead letter.")]
-_Letters = Annotated[list[int] | None, typer.Argument(help="The numbers of dead letters.")]
+_Letters = Annotated[
+    list[int] | None, typer.Argument(help="The numbers of dead letters. Not with a filter.")
+]
 _Cursor = Annotated[str | None, typer.Option(help="Only letters of this cursor.")]
 _Key = Annotated[str | None, typer.Option(help="Only letters with this key.")]
 _Group = Annotated[str | None, typer.Option(help="Only chat letters of this group.")]
@@ -32,12 +34,15 @@ _Source = Annotated[
     Literal["worker", "chat"] | None, typer.Option(help="Only letters of workers, or of chat.")
 ]
 _Since = Annotated[
-    str | None, typer.Option(help="Only letters that became dead at this time or later (ISO 8601).")
+    str | None,
+    typer.Option(
+        help="Only letters that became dead at this time or later (ISO 8601; UTC without a zone)."
+    ),
 ]
 _State = Annotated[
     Literal["dead", "redriven", "dropped", "all"], typer.Option(help="Only letters in this state.")
 ]
-_Limit = Annotated[int, typer.Option(help="Maximum number of letters.")]
+_Limit = Annotated[int, typer.Option(help="Maximum number of letters, up to 10000.")]
 _Actor = Annotated[
     str | None, typer.Option(help="The operator, stored with the letter. Default: your user name.")
 ]
@@ -56,7 +61,7 @@ def list_letters(
     store: StoreUrl = None,
     json_output: JsonFlag = False,
 ) -> None:
-    """List dead letters, newest first.
+    """List dead letters: messages that failed and are no longer retried. Newest first.
 
     Example: `onceward dead list --cursor lead_intake_v1 --store sqlite:///work.db`
     """
@@ -82,11 +87,13 @@ def list_letters(
 @app.command()
 def show(
     letter: _Letter,
-    raw: Annotated[bool, typer.Option("--raw", help="Write only the message's bytes.")] = False,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Write only the message's bytes; a chat letter has none.")
+    ] = False,
     store: StoreUrl = None,
     json_output: JsonFlag = False,
 ) -> None:
-    """Show one dead letter: its messages, the error, and every attempt.
+    """Show one dead letter: its messages, the error, and its latest attempts; exit 1 if none.
 
     Example: `onceward dead show 7 --store sqlite:///work.db`
     """
@@ -122,7 +129,10 @@ def redrive(
     store: StoreUrl = None,
     json_output: JsonFlag = False,
 ) -> None:
-    """Requeue dead letters by id or filter, oldest first.
+    """Requeue dead letters, oldest first: pass numbers, or at least one filter.
+
+    A worker's message keeps its place among those with its key; chat messages come after all later
+    ones. Attempts count from 0 again. Letters that are not dead are skipped; exit 1 if all are.
 
     Example: `onceward dead redrive --cursor lead_intake_v1 --yes`
     """
@@ -152,7 +162,10 @@ def drop(
     store: StoreUrl = None,
     json_output: JsonFlag = False,
 ) -> None:
-    """Discard dead letters by id or filter; they stay readable.
+    """Discard dead letters: pass numbers, or at least one filter. They are not retried.
+
+    They stay readable for 30 days by default. Letters that are not dead are skipped; exit 1 if all
+    are.
 
     Example: `onceward dead drop 7 --reason "a test message" --yes`
     """
@@ -180,7 +193,8 @@ def _filter(
 
     filters = (cursor, key, group, error, source, since)
     if bool(ids) == any(each is not None for each in filters):
-        message = "ids: pass either numbers or a filter"
+        what = "both numbers and a filter were passed" if ids else "no number or filter was passed"
+        message = f"ids: {what}; nothing was changed"
         fix = "pass numbers, or --cursor, --key, --group, --error, --source or --since"
         raise InvalidArgument(message, fix=fix, field="ids")
     moment = None if since is None else time_argument("since", since)

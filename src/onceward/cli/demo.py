@@ -38,21 +38,25 @@ _COLUMNS: Final = {
 def demo(
     seconds: Annotated[
         float,
-        typer.Option(help="How long workers are killed.", min=SECONDS_MIN, max=SECONDS_MAX),
+        typer.Option(
+            help="Seconds during which workers are killed and frozen.",
+            min=SECONDS_MIN,
+            max=SECONDS_MAX,
+        ),
     ] = 25.0,
     keep: Annotated[
         Path | None,
-        typer.Option(help="Use this empty directory, and keep it."),
+        typer.Option(help="Use this new or empty directory and keep it. Default: a temporary one."),
     ] = None,
     store: Annotated[
         str | None,
-        typer.Option(help="`postgresql://…` of an empty database. Default: a new SQLite file."),
+        typer.Option(help="URL of an empty store. Default: a new SQLite file."),
     ] = None,
     json_output: JsonFlag = False,
 ) -> None:
     """Start workers, agents and a dispatcher, kill them, and count lost and repeated work.
 
-    The processes are real and the demo's own: kill -9, a frozen worker, retries. The final table
+    It starts real processes of its own, kills them with `kill -9` and freezes some. The final table
     is counted from the store and the files. Exit 1 if anything was lost or repeated.
 
     Example: `onceward demo --seconds 15`
@@ -95,7 +99,7 @@ def _home(keep: Path | None) -> Iterator[Path]:
 
 def _check_store(url: str) -> None:
     if not url.startswith(("sqlite:///", "postgresql://", "postgres://")):
-        message = f"--store {url!r} is no URL of a store"
+        message = f"--store {url!r} is not the URL of a store; no process was started"
         fix = "pass sqlite:///path or postgresql://user@host/database, or omit --store"
         raise InvalidArgument(message, fix=fix, field="store")
 

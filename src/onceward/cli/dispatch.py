@@ -37,23 +37,31 @@ app.add_typer(dispatch_groups.app, name="groups")
 @app.command()
 def send(
     group: GroupName,
-    text: Annotated[str, typer.Argument(help="The message; `-` reads standard input.")],
+    text: Annotated[
+        str, typer.Argument(help="The message, up to 128 KiB; `-` reads standard input.")
+    ],
     message_id: Annotated[
         str | None,
         typer.Option(
             "--id",
-            help="Idempotency key: a repeat with the same id is the same message. Default: random.",
+            help="Idempotency key: the same text again changes nothing, another text edits the "
+            "message. Default: random.",
         ),
     ] = None,
     sender: Annotated[str | None, typer.Option(help="The sender. Default: your user name.")] = None,
     timestamp: Annotated[
         str | None,
-        typer.Option(help="Time when it was sent, as ISO 8601; does not affect the order."),
+        typer.Option(
+            help="Time when it was sent, as ISO 8601; does not affect the order. Default: none."
+        ),
     ] = None,
     store: StoreUrl = None,
     json_output: JsonFlag = False,
 ) -> None:
-    """Send a message and print its id; it is on disk when this returns.
+    """Send a message to a group and print its id; it is in the store when this returns.
+
+    A dispatcher delivers it to the group's agent, now or when one runs. Printed with the id: `new`,
+    `known` or `edited`, and its number in the conversation.
 
     Example: `onceward dispatch send team "good morning" --id mail-1`
     """
@@ -79,16 +87,33 @@ def send(
 def tail(
     group: GroupName,
     since: Annotated[
-        int | None, typer.Option(help="Print only items after this number.", min=0)
+        int | None,
+        typer.Option(
+            help="Print all items after this number, from an earlier call. Default: see --last.",
+            min=0,
+        ),
     ] = None,
     last: Annotated[
-        int, typer.Option(help="Without --since: the last this many.", min=1, max=200)
+        int,
+        typer.Option(help="Without --since: how many of the last items to print.", min=1, max=200),
     ] = HISTORY,
-    follow: Annotated[bool, typer.Option("--follow", help="Keep printing new items.")] = False,
+    follow: Annotated[
+        bool,
+        typer.Option(
+            "--follow", help="Keep printing new items until Ctrl-C. Default: stop at the last one."
+        ),
+    ] = False,
     store: StoreUrl = None,
-    json_output: JsonFlag = False,
+    json_output: Annotated[
+        bool,
+        typer.Option(
+            "--json", help="Print each page as a line of JSON with `items`, `nextCursor`."
+        ),
+    ] = False,
 ) -> None:
-    """Print a conversation; the next number goes to stderr. With --json one page per line.
+    """Print the messages and replies of a group; the number for --since goes to stderr.
+
+    Each has its number; replies of the agent begin with `»`. An edited message is printed again.
 
     Example: `onceward dispatch tail team --follow`
     """

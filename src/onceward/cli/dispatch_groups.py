@@ -32,17 +32,24 @@ def _readable(name: str | None) -> str | None:
 
 GroupName = Annotated[str, typer.Argument(help="The group's name.", callback=_readable)]
 OneGroup = Annotated[
-    str | None, typer.Argument(help="Only this group, with its deliveries.", callback=_readable)
+    str | None,
+    typer.Argument(
+        help="Only this group, with its latest deliveries and replays. Default: all groups.",
+        callback=_readable,
+    ),
 ]
 _Word = Annotated[
     str | None,
     typer.Option(
-        help="Word that triggers the agent, such as `@bot`; for --trigger prefix or mention only."
+        help="Word that triggers the agent, such as `@bot`. Required for the triggers prefix and "
+        "mention; not with always."
     ),
 ]
 _Workdir = Annotated[
     Path | None,
-    typer.Option(help="Working directory of the agent. Default: a directory per group."),
+    typer.Option(
+        help="Working directory of the agent. Default of a new group: a directory of its own."
+    ),
 ]
 _Idle = Annotated[
     float | None,
@@ -51,14 +58,15 @@ _Idle = Annotated[
 _Hard = Annotated[
     float | None,
     typer.Option(
-        help="End an agent that has not finished after this many seconds. "
+        help="Kill an agent that has not finished a delivery after this many seconds. "
         "Default of a new group: 1800."
     ),
 ]
 _Trigger = Annotated[
     Literal["always", "prefix", "mention"] | None,
     typer.Option(
-        help="When the agent runs: on every message, or with the word at the start, or anywhere. "
+        help="When the agent runs: on every message (always), or on one with the word at the start "
+        "(prefix) or anywhere (mention). "
         "Default of a new group: always."
     ),
 ]
@@ -73,7 +81,9 @@ _Channel = Annotated[
 
 @app.command("list")
 def list_groups(store: StoreUrl = None, json_output: JsonFlag = False) -> None:
-    """List groups: agent, trigger, directory, channel and state.
+    """List groups: trigger, agent, directory, channel, and whether they are paused.
+
+    A group is a conversation with an agent. `onceward dispatch status` shows its work.
 
     Example: `onceward dispatch groups list`
     """
@@ -93,7 +103,9 @@ def list_groups(store: StoreUrl = None, json_output: JsonFlag = False) -> None:
 @app.command()
 def add(
     name: GroupName,
-    agent: Annotated[str, typer.Option(help="The agent's command line, as one text.")],
+    agent: Annotated[
+        str, typer.Option(help="Required. The agent's command line, as one text; no shell runs it.")
+    ],
     trigger: _Trigger = None,
     word: _Word = None,
     workdir: _Workdir = None,
@@ -103,7 +115,9 @@ def add(
     store: StoreUrl = None,
     json_output: JsonFlag = False,
 ) -> None:
-    """Add a group; idempotent, rejected if the group exists with other settings.
+    """Add a group: a conversation with an agent, which a dispatcher runs.
+
+    Idempotent; exit 1 if the group exists with other settings.
 
     Without --workdir, files in this directory that --agent names become absolute paths, because the
     agent runs in another directory.
@@ -130,7 +144,7 @@ def add(
 def set_group(
     name: GroupName,
     agent: Annotated[
-        str | None, typer.Option(help="The agent's command line, as one text.")
+        str | None, typer.Option(help="The agent's command line, as one text; no shell runs it.")
     ] = None,
     trigger: _Trigger = None,
     word: _Word = None,
@@ -140,14 +154,17 @@ def set_group(
     channel: _Channel = None,
     pause: Annotated[
         bool | None,
-        typer.Option("--pause/--resume", help="Stop new deliveries to its agent, or resume them."),
+        typer.Option(
+            "--pause/--resume",
+            help="Stop new deliveries to its agent, or resume them; messages are stored meanwhile.",
+        ),
     ] = None,
     store: StoreUrl = None,
     json_output: JsonFlag = False,
 ) -> None:
     """Change a group; a running agent keeps its settings, the next one gets the new ones.
 
-    A new trigger applies to new messages only.
+    Settings without an option stay as they are. A new trigger applies to new messages only.
 
     Example: `onceward dispatch groups set team --pause`
     """
@@ -179,14 +196,18 @@ def remove(
         bool,
         typer.Option(
             "--force",
-            help="Remove the group although messages are unanswered; they get no answer.",
+            help="Remove the group although its agent is working or messages wait for it. "
+            "Default: refuse.",
         ),
     ] = False,
     yes: Yes = False,
     store: StoreUrl = None,
     json_output: JsonFlag = False,
 ) -> None:
-    """Remove a group and its settings; its messages stay in the store and get no answers.
+    """Remove a group and its settings; its messages stay in the store.
+
+    They get no answers, and unsent replies are never sent. If a group of this name is added again,
+    unanswered messages are pending again.
 
     Example: `onceward dispatch groups remove team --yes`
     """

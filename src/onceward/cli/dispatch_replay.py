@@ -27,7 +27,10 @@ def replay(
     group: GroupName,
     since: Annotated[
         str,
-        typer.Option(help="Required. First message: its number, or its arrival time as ISO 8601."),
+        typer.Option(
+            help="Required. First message: its number from `dispatch tail`, or its arrival time "
+            "as ISO 8601."
+        ),
     ],
     reason: Annotated[
         str | None, typer.Option(help="Required with --yes. The reason, stored in the history.")
@@ -42,7 +45,8 @@ def replay(
 ) -> None:
     """Deliver a group's messages to its agent again, which answers them again.
 
-    Rejected while the agent runs, and if no message from there on was processed.
+    All messages from --since on are repeated. Rejected while the agent works, and if no message
+    from there on was processed.
 
     Example: `onceward dispatch replay team --since 12 --reason "a wrong price" --yes`
     """
@@ -63,7 +67,8 @@ def replay(
             message = (
                 f"since: {group} has processed no message from {first} on; nothing was replayed"
             )
-            raise InvalidArgument(message, fix="see `onceward dispatch tail`", field="since")
+            fix = f"pass the number of a processed message: onceward dispatch tail {group}"
+            raise InvalidArgument(message, fix=fix, field="since")
         said = {"reason": reason or "", "actor": actor or current_operator()}
         try:
             done = operators.replay(group, first, **said, is_dry_run=not yes)
@@ -89,7 +94,8 @@ def _first(store: Store, group: str, since: str) -> int:
     rows = store.read("dispatch_message_since", group=group, since=timestamp(moment))
     if not rows:
         message = f"since: no message of {group} arrived at {timestamp(moment)} or later"
-        raise InvalidArgument(message, fix="see `onceward dispatch tail`", field="since")
+        fix = f"pass an earlier time, or a number: onceward dispatch tail {group}"
+        raise InvalidArgument(message, fix=fix, field="since")
     return int(rows[0][0])
 
 

@@ -60,10 +60,12 @@ _Poll = Annotated[
         "--poll",
         min=0.01,
         max=60,
-        help="Seconds between polls for messages that other processes stored.",
+        help="Seconds between polls for messages that other processes have stored.",
     ),
 ]
-_Verbose = Annotated[bool, typer.Option("--verbose", help="Log more to standard error.")]
+_Verbose = Annotated[
+    bool, typer.Option("--verbose", help="Log everything to stderr. Default: warnings and errors.")
+]
 
 
 def serve(
@@ -81,10 +83,10 @@ def serve(
     json_output: ServerJson = False,
     verbose: _Verbose = False,
 ) -> None:
-    """Run the agents of all groups and serve their conversations until Ctrl-C.
+    """Run the agents of all groups, and serve the pages of their conversations, until Ctrl-C.
 
     One process runs the agents of a store. Another one serves the same pages, and takes over when
-    the first ends.
+    the first ends. Agents work and log in directories below `$ONCEWARD_HOME/dispatch`.
 
     Example: `onceward dispatch serve --agents 2 --port 0 --no-open`
     """

@@ -27,9 +27,9 @@ def status(
     store: StoreUrl = None,
     json_output: JsonFlag = False,
 ) -> None:
-    """Show the state of groups: processed, pending, in flight, retries and dead letters.
+    """Show the dispatcher, and each group: processed, pending, in flight, retries, dead letters.
 
-    For one group also its latest deliveries and the replays of its cursor.
+    For one group also its latest deliveries and replays. Exit 0 whatever the state is.
 
     Example: `onceward dispatch status`
     """

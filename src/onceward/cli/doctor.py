@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from onceward.cli.output import JsonFlag, print_json
-from onceward.cli.store_option import StoreUrl
+from onceward.cli.store_option import ExistingStoreUrl
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,15 +16,20 @@ if TYPE_CHECKING:
     from onceward.doctor import Check
 
 _Deep = Annotated[
-    bool, typer.Option("--deep", help="Run the engine's integrity check; may take long.")
+    bool,
+    typer.Option(
+        "--deep", help="Also check every page of an SQLite store; may take long. Default: skip it."
+    ),
 ]
 
 
-def doctor(store: StoreUrl = None, deep: _Deep = False, json_output: JsonFlag = False) -> None:
+def doctor(
+    store: ExistingStoreUrl = None, deep: _Deep = False, json_output: JsonFlag = False
+) -> None:
     """Check the system, the installation and the store; print what fails, why, and the fix.
 
-    `note` is a missing option, `warn` a guarantee that may not hold, `fail` one that does not hold
-    (exit code 1). Reads only; does not create a store.
+    `note` is a missing optional part, `warn` a guarantee that may not hold, `fail` one that does
+    not hold; exit 1 on `fail`. Changes nothing, and creates no store.
 
     Example: `onceward doctor --store postgresql://localhost/work`
     """

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from onceward.cli.output import Fingerprint, JsonFlag, group, print_json, print_page
+from onceward.cli.output import Fingerprint, JsonFlag, PageJson, group, print_json, print_page
 from onceward.cli.text_tables import print_table
 from onceward.errors import FileMissing, InvalidArgument, Retryable
 
@@ -45,21 +45,41 @@ def _rating(name: str) -> object:
     return typer.Option(help=f"Rating from 0 to 100; the same as `--rating {name}=N`.")
 
 
+_Path = Annotated[
+    Path | None,
+    typer.Argument(help="The run, by its directory or video; it is imported. Not with --run."),
+]
+_Variant = Annotated[
+    str | None,
+    typer.Option(help="The side of the experiment: `baseline`, or the id of a variant."),
+]
+_AnyRating = Annotated[
+    list[str] | None,
+    typer.Option(help="A rating from 0 to 100 of an aspect below, as `overall=80`. Repeatable."),
+]
+_Answer = Annotated[
+    list[str] | None,
+    typer.Option(help="An answer to a question of the experiment, as `q1=yes`. Repeatable."),
+]
+_RequestId = Annotated[
+    str | None,
+    typer.Option(
+        help="Idempotency key: the same judgement again adds nothing; "
+        "another one with this id is an error. Default: none."
+    ),
+]
+
+
 @app.command()
 def add(
-    path: Annotated[
-        Path | None, typer.Argument(help="The run: its directory, or its video.")
+    path: _Path = None,
+    run: Annotated[str | None, typer.Option(help="The run, by its id. Not with PATH.")] = None,
+    experiment: Annotated[str | None, typer.Option(help="The experiment, by its id.")] = None,
+    variant: _Variant = None,
+    topic: Annotated[
+        str | None, typer.Option(help="What the judgement is about, in a line.")
     ] = None,
-    run: Annotated[str | None, typer.Option(help="The run's id.")] = None,
-    experiment: Annotated[str | None, typer.Option(help="The experiment's id.")] = None,
-    variant: Annotated[
-        str | None, typer.Option(help="The side of the experiment, such as `baseline`.")
-    ] = None,
-    topic: Annotated[str | None, typer.Option(help="The topic.")] = None,
-    rating: Annotated[
-        list[str] | None,
-        typer.Option(help="A rating from 0 to 100, as `overall=80`. Repeatable."),
-    ] = None,
+    rating: _AnyRating = None,
     overall: Annotated[str | None, _rating("overall")] = None,
     hook: Annotated[str | None, _rating("hook")] = None,
     pacing: Annotated[str | None, _rating("pacing")] = None,
@@ -70,17 +90,16 @@ def add(
     sync: Annotated[str | None, _rating("sync")] = None,
     notes: Annotated[str | None, typer.Option(help="Free text.")] = None,
     tag: Annotated[list[str] | None, typer.Option(help="A tag. Repeatable.")] = None,
-    answer: Annotated[
-        list[str] | None,
-        typer.Option(help="An answer to a question, as `q1=yes`. Repeatable."),
-    ] = None,
-    session: Annotated[str, typer.Option(help="The session, such as an agent's.")] = TERMINAL,
-    request_id: Annotated[
-        str | None, typer.Option(help="Idempotency key: a repeat with the same id adds nothing.")
-    ] = None,
+    answer: _Answer = None,
+    session: Annotated[
+        str, typer.Option(help="The session that the entry belongs to; created if missing.")
+    ] = TERMINAL,
+    request_id: _RequestId = None,
     json_output: JsonFlag = False,
 ) -> None:
-    """Add one judgement and print its id.
+    """Add one judgement, of a run, of an experiment or in general, and print its id.
+
+    Needs a rating, notes, a tag or an answer.
 
     Example: `onceward feedback add out/a --overall 80 --notes "a better hook"`
     """
@@ -123,9 +142,14 @@ def list_entries(
     run: _RunFilter = None,
     experiment: _ExperimentFilter = None,
     tag: Annotated[str | None, typer.Option(help="Only entries with this tag.")] = None,
-    json_output: JsonFlag = False,
+    json_output: Annotated[
+        bool, typer.Option("--json", help="Print each entry as a line of JSON.")
+    ] = False,
 ) -> None:
-    """List entries, newest first; with --json one per line.
+    """List the entries of the feedback file, newest first.
+
+    An entry is one judgement. The file is `$CM_FEEDBACK_STORE_PATH`, or by default
+    `~/.cm/feedback/feedback.jsonl`.
 
     Example: `onceward feedback list --limit 5 --session lab_1`
     """
@@ -144,18 +168,19 @@ def export(
     path: Annotated[
         Path | None,
         typer.Argument(
-            help="Output file, named `….json`. Default: a new one in the Lab's exports."
+            help="Output file, named `….json`. Not with --output. "
+            "Default: a new one in `exports` of `$CM_LAB_ROOT` (`~/.cm/lab`)."
         ),
     ] = None,
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="The file to write; the same as PATH.")
-    ] = None,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="The same as PATH.")] = None,
     session: Annotated[
-        str | None, typer.Option(help="Only this session and its references.")
+        str | None, typer.Option(help="Only this session, and what it refers to. Default: all.")
     ] = None,
     json_output: JsonFlag = False,
 ) -> None:
-    """Export runs, experiments and feedback as one JSON file; replaces only an earlier export.
+    """Export runs, experiments and feedback as one JSON file, and print how many entries it has.
+
+    An earlier export is replaced; any other existing file is refused.
 
     Example: `onceward feedback export results.json`
     """
@@ -183,9 +208,9 @@ def poll(
     ] = None,
     session: _SessionFilter = None,
     fingerprint: Fingerprint = None,
-    json_output: JsonFlag = False,
+    json_output: PageJson = False,
 ) -> None:
-    """Print the entries after a cursor; the next cursor goes to stderr.
+    """Print the feedback entries after a cursor, one per line; the next cursor goes to stderr.
 
     If no entry is printed although the cursor has moved, poll again at once.
 
@@ -201,7 +226,7 @@ def wait(
     since: Annotated[
         str,
         typer.Option(
-            help="Wait for entries after this cursor, from an earlier poll, or after `end`."
+            help="Only entries after this cursor, from an earlier poll, or after `end`: new ones."
         ),
     ] = "0",
     session: _SessionFilter = None,
@@ -212,9 +237,11 @@ def wait(
         float | None,
         typer.Option(help="Give up after this many seconds; exit 1. Default: never.", min=0),
     ] = None,
-    json_output: JsonFlag = False,
+    json_output: PageJson = False,
 ) -> None:
-    """Wait for the first entry that matches, and print it.
+    """Wait for the first entry that matches, and print it; the next cursor goes to stderr.
+
+    An entry that is in the file already counts, unless it comes before --since.
 
     Example: `onceward feedback wait --run run_1 --since end --timeout 600`
     """

@@ -9,7 +9,15 @@ from typing import Annotated
 
 import typer
 
-from onceward.cli.output import Fingerprint, JsonFlag, group, json_argument, print_json, print_page
+from onceward.cli.output import (
+    Fingerprint,
+    JsonFlag,
+    PageJson,
+    group,
+    json_argument,
+    print_json,
+    print_page,
+)
 from onceward.errors import InvalidArgument
 
 app = group("Append to, poll, follow and verify JSON journals (one record per line).")
@@ -38,6 +46,8 @@ def append(
 ) -> None:
     """Append records in one write; they are on disk when this returns.
 
+    A missing file is created, with its directories.
+
     Example: `onceward journal append notes.jsonl '{"id": "1", "text": "hello"}'`
     """
     from onceward.journal import Journal
@@ -65,9 +75,11 @@ def poll(
     ] = None,
     match: _Match = None,
     fingerprint: Fingerprint = None,
-    json_output: JsonFlag = False,
+    json_output: PageJson = False,
 ) -> None:
-    """Print the records after a cursor; the next cursor goes to stderr.
+    """Print the records after a cursor, one per line; the next cursor goes to stderr.
+
+    If no record is printed although the cursor has moved, poll again at once.
 
     Example: `onceward journal poll notes.jsonl --since 0 --limit 10`
     """
@@ -82,16 +94,27 @@ def poll(
 @app.command()
 def tail(
     file: _File,
-    since: Annotated[str, typer.Option(help="A cursor, or `end` for new records only.")] = "0",
+    since: Annotated[
+        str,
+        typer.Option(help="Begin after this cursor, from an earlier poll, or after `end`."),
+    ] = "0",
     match: _Match = None,
     fingerprint: Fingerprint = None,
     wait: Annotated[
         float | None,
-        typer.Option(help="Stop after this many seconds without a record. Default: never."),
+        typer.Option(
+            help="Stop after this many seconds without a record; exit 0. Default: until Ctrl-C."
+        ),
     ] = None,
-    json_output: JsonFlag = False,
+    json_output: Annotated[
+        bool,
+        typer.Option(
+            "--json",
+            help="Print each page as a line of JSON with `items`, `nextCursor` and `fingerprint`.",
+        ),
+    ] = False,
 ) -> None:
-    """Follow records as any process appends them; with --json one page per line.
+    """Print the records after a cursor, then new ones as any process appends them.
 
     Example: `onceward journal tail notes.jsonl --since end`
     """
@@ -112,7 +135,9 @@ def tail(
 
 @app.command()
 def verify(file: _File, json_output: JsonFlag = False) -> None:
-    """Verify every line; list damaged ones and exit 1 if there are any.
+    """Check every line; list damaged ones and exit 1 if there are any.
+
+    Readers skip these lines. Changes nothing; exit 2 if the file does not exist.
 
     Example: `onceward journal verify notes.jsonl`
     """

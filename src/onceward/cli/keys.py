@@ -28,7 +28,10 @@ _JSON_HELP = "JSON, `@file`, or `-` for standard input."
 @app.command()
 def canonical(
     value: Annotated[str, typer.Argument(help=f"Any value: {_JSON_HELP}")],
-    json_output: JsonFlag = False,
+    json_output: Annotated[
+        bool,
+        typer.Option("--json", help="Print `{canonical, sha256}`: the text, and its hash."),
+    ] = False,
 ) -> None:
     """Print a value as canonical JSON (RFC 8785).
 
@@ -58,9 +61,13 @@ def ik(
     ],
     inputs: Annotated[str, typer.Option(help=f"Required. An object: {_JSON_HELP}")],
     outputs: Annotated[str, typer.Option(help=f"Expected outputs, an array: {_JSON_HELP}")] = "[]",
-    json_output: JsonFlag = False,
+    json_output: Annotated[
+        bool, typer.Option("--json", help="Print `{key, warnings}` as JSON.")
+    ] = False,
 ) -> None:
-    """Print the idempotency key of a command.
+    """Print the idempotency key of a command: of its action, task, snapshot, inputs and outputs.
+
+    Warns on stderr about inputs that look as if they change between attempts.
 
     Example: `onceward keys ik --action implement --task T-0042 --snapshot snap-abc123
     --inputs '{"goal":"implement feature X"}'`
@@ -87,12 +94,13 @@ def ik(
 @app.command()
 def explain(
     left: Annotated[str, typer.Argument(help=f"A command, an object: {_JSON_HELP}")],
-    right: Annotated[str, typer.Argument(help="The command to compare with, also as JSON.")],
+    right: Annotated[str, typer.Argument(help="The other command, in the same forms.")],
     json_output: JsonFlag = False,
 ) -> None:
-    """Explain why the keys of two commands differ.
+    """Explain why the keys of two commands differ: print both keys and each difference.
 
-    A command is an object with action, task_id, snapshot_id, inputs and expected_outputs.
+    A command is an object with action, task_id, snapshot_id, inputs and expected_outputs. Exit 0
+    whether they differ or not.
 
     Example: `onceward keys explain @first.json @second.json`
     """
@@ -116,7 +124,9 @@ def lint(
     inputs: Annotated[str, typer.Argument(help=f"Inputs of a command: {_JSON_HELP}")],
     json_output: JsonFlag = False,
 ) -> None:
-    """Find inputs that change between attempts; exit 1 if there are any.
+    """Find inputs that look as if they change between attempts; exit 1 if there are any.
+
+    Such are times, UUIDs, temporary paths, and names such as `started_at` or `request_id`.
 
     Example: `onceward keys lint '{"goal": "x", "started_at": "2026-02-06T12:00:00Z"}'`
     """
@@ -136,11 +146,18 @@ def lint(
 
 @app.command()
 def snapshot(
-    directory: Annotated[Path, typer.Argument(help="The workspace.")] = Path(),
-    files: Annotated[bool, typer.Option("--files", help="Also list the files.")] = False,
-    json_output: JsonFlag = False,
+    directory: Annotated[Path, typer.Argument(help="The workspace's directory.")] = Path(),
+    files: Annotated[
+        bool, typer.Option("--files", help="Also list the files, with hash and size.")
+    ] = False,
+    json_output: Annotated[
+        bool, typer.Option("--json", help="Print `{id, files}` as JSON.")
+    ] = False,
 ) -> None:
-    """Print the snapshot id of a workspace's content.
+    """Print the snapshot id of a workspace: a hash of the paths and contents of its files.
+
+    In a git checkout, tracked and untracked files count, ignored ones do not; elsewhere, all but
+    hidden ones. `onceward.json` and the folders that runs write never count.
 
     Example: `onceward keys snapshot .`
     """

@@ -40,16 +40,30 @@ _REQUIRED: Final[dict[str, dict[str, str]]] = {
     "run": {"--started-at": "--started-at 2026-02-06T12:00:00Z"},
     "fix": {"--strategy": "--strategy '\"raise limit\"'", "--changes": "--changes '[\"a.py\"]'"},
 }
+_Value = Annotated[
+    str,
+    typer.Argument(
+        help="Command line (run, command), message (error, warning), issue key (fix), "
+        "URL (doc), path (file), or name (other kinds)."
+    ),
+]
+_Stdout = Annotated[
+    str | None,
+    typer.Option(
+        help="For kinds run and command: its stdout; the first 8 KiB count. Default: empty."
+    ),
+]
+_Stderr = Annotated[
+    str | None,
+    typer.Option(
+        help="For kinds run and command: its stderr; the first 8 KiB count. Default: empty."
+    ),
+]
 
 
 def stable(
     kind: Annotated[StableKind, typer.Argument(help="What VALUE is.")],
-    value: Annotated[
-        str,
-        typer.Argument(
-            help="The command line, message, issue key, package, mode, tool, URL, path or concept."
-        ),
-    ],
+    value: _Value,
     version: Annotated[
         str | None,
         typer.Argument(
@@ -57,27 +71,26 @@ def stable(
         ),
     ] = None,
     started_at: Annotated[
-        str | None, typer.Option(help="Required for kind run: when it began, as ISO 8601.")
+        str | None,
+        typer.Option(help="Required for kind run, only for it: when it began, as ISO 8601."),
     ] = None,
     cwd: Annotated[
         str | None,
-        typer.Option(help="Working directory, for the kinds run and command. Default: empty."),
+        typer.Option(help="For kinds run and command: its working directory. Default: empty."),
     ] = None,
     exit_code: Annotated[
         int | None,
         typer.Option("--exit", help="For kinds run and command: its exit code. Default: 0."),
     ] = None,
-    stdout: Annotated[
-        str | None, typer.Option(help="For kinds run and command: its stdout; 8 KiB are used.")
-    ] = None,
-    stderr: Annotated[
-        str | None, typer.Option(help="For kinds run and command: its stderr; 8 KiB are used.")
-    ] = None,
+    stdout: _Stdout = None,
+    stderr: _Stderr = None,
     strategy: Annotated[
-        str | None, typer.Option(help="Required for kind fix: JSON, `@file`, or `-`.")
+        str | None,
+        typer.Option(help="Required for kind fix: how it fixes the issue; JSON, `@file`, or `-`."),
     ] = None,
     changes: Annotated[
-        str | None, typer.Option(help="Required for kind fix: JSON, `@file`, or `-`.")
+        str | None,
+        typer.Option(help="Required for kind fix: what it changed; JSON, `@file`, or `-`."),
     ] = None,
     json_output: JsonFlag = False,
 ) -> None:

@@ -8,7 +8,14 @@ from typing import Annotated, Any, Final
 import typer
 
 from onceward.cli.interruptible_wait import ExpectedSubmissions, InterruptibleWait
-from onceward.cli.lab_server import AllowRoot, LabServer, allowed_roots, finish, open_lab
+from onceward.cli.lab_server import (
+    AllowMoreRoot,
+    AllowRoot,
+    LabServer,
+    allowed_roots,
+    finish,
+    open_lab,
+)
 from onceward.cli.listen_address import (
     AllowExternal,
     AllowHost,
@@ -32,16 +39,25 @@ _SERVING: Final = f"Onceward {__version__}: the Lab is at {{url}} - Ctrl-C stops
 
 _Session = Annotated[
     str | None,
-    typer.Option("--session", help="Resume this session and its task."),
+    typer.Option("--session", help="Use this session; created if missing. Default: a new session."),
 ]
 _ExitAfterSubmit = Annotated[
     int | None,
     typer.Option(
-        "--exit-after-submit", help="Stop after this many new submissions; 0 means never.", min=0
+        "--exit-after-submit",
+        help="Stop after this many new submissions. Default: 0, never.",
+        min=0,
     ),
 ]
+_ServeOn = Annotated[
+    bool, typer.Option("--stay-open", help="Cancel --exit-after-submit: serve until Ctrl-C.")
+]
 _StayOpen = Annotated[
-    bool, typer.Option("--stay-open", help="Keep serving after the submission, until Ctrl-C.")
+    bool,
+    typer.Option(
+        "--stay-open",
+        help="Keep serving after the result is printed, until Ctrl-C. Default: exit.",
+    ),
 ]
 _RequireOverall = Annotated[
     bool, typer.Option("--require-overall", help="Require an overall rating of each run.")
@@ -54,7 +70,10 @@ _Timeout = Annotated[
 ]
 _ResultJson = Annotated[
     bool,
-    typer.Option("--json", help="Print a line of JSON once the server answers, then the result."),
+    typer.Option(
+        "--json",
+        help="Print two lines of JSON: addresses and ids once the server answers, then the result.",
+    ),
 ]
 
 
@@ -89,11 +108,14 @@ def serve_lab(
     allow_root: AllowRoot = None,
     session: _Session = None,
     exit_after_submit: _ExitAfterSubmit = None,
-    stay_open: _StayOpen = False,
+    stay_open: _ServeOn = False,
     open_page: OpenPage = None,
     json_output: ServerJson = False,
 ) -> None:
-    """Serve the Lab until Ctrl-C: import, review and compare runs, and read results.
+    """Serve the Lab: pages on which people import, review and compare runs, and read results.
+
+    It serves until Ctrl-C, or until --exit-after-submit is reached. A run is a directory of an
+    agent's output, or a video.
 
     Example: `onceward lab --allow-root ~/runs --port 0 --no-open`
     """
@@ -117,7 +139,7 @@ def serve_lab(
 
 @app.command()
 def review(
-    path: Annotated[Path, typer.Argument(help="A run: its directory, or its video.")],
+    path: Annotated[Path, typer.Argument(help="The run: its directory, or its video.")],
     host: Host = "127.0.0.1",
     port: Port = None,
     allow_external: AllowExternal = False,
@@ -125,7 +147,7 @@ def review(
     require_token: RequireToken = False,
     public_url: PublicUrl = None,
     trusted_proxy: TrustedProxy = None,
-    allow_root: AllowRoot = None,
+    allow_root: AllowMoreRoot = None,
     session: _Session = None,
     timeout: _Timeout = None,
     require_overall: _RequireOverall = False,
@@ -133,9 +155,10 @@ def review(
     open_page: OpenPage = None,
     json_output: _ResultJson = False,
 ) -> None:
-    """Request a review of one run, wait for it, and print it.
+    """Request a review of one run: serve its page, wait for a person's review, and print it.
 
-    With --session, an unfinished review of the same run is resumed.
+    With --session, an unfinished review of the same run is resumed, and a finished one is printed
+    at once. Exit 0: there is a result. 1: --timeout has passed. 130: stopped by a signal.
 
     Example: `onceward lab review out/a --json`
     """
@@ -162,14 +185,19 @@ def review(
 @app.command()
 def compare(
     paths: Annotated[
-        list[Path], typer.Argument(help="Two or more runs; the first is the baseline.")
+        list[Path],
+        typer.Argument(
+            help="Two to nine runs, each a directory or a video; the first is the baseline."
+        ),
     ],
-    name: Annotated[str | None, typer.Option(help="Group results under this name.")] = None,
+    name: Annotated[
+        str | None, typer.Option(help="Name under which the Lab groups results.")
+    ] = None,
     hypothesis: Annotated[str | None, typer.Option(help="The expected result.")] = None,
     topic: Annotated[str | None, typer.Option(help="What the runs are about.")] = None,
     question: Annotated[
         list[str] | None,
-        typer.Option(help="A yes/no question; `text:…` asks for a text. Repeatable."),
+        typer.Option(help="A question: yes, no or unsure; `text:…` asks for a text. Repeatable."),
     ] = None,
     host: Host = "127.0.0.1",
     port: Port = None,
@@ -178,7 +206,7 @@ def compare(
     require_token: RequireToken = False,
     public_url: PublicUrl = None,
     trusted_proxy: TrustedProxy = None,
-    allow_root: AllowRoot = None,
+    allow_root: AllowMoreRoot = None,
     session: _Session = None,
     timeout: _Timeout = None,
     require_overall: _RequireOverall = False,
@@ -189,10 +217,11 @@ def compare(
     open_page: OpenPage = None,
     json_output: _ResultJson = False,
 ) -> None:
-    """Request a comparison of runs, wait for the decision, and print it.
+    """Request a comparison of runs: serve its page, wait for a person's decision, and print it.
 
-    With --session, an unfinished comparison of the same runs with the same questions is resumed; a
-    submitted one is printed at once. Exit 0 if and only if there is a result.
+    With --session, an unfinished comparison of the same runs with the same questions is resumed,
+    and a finished one is printed at once. Exit 0: there is a result. 1: --timeout has passed. 130:
+    stopped by a signal.
 
     Example: `onceward lab compare out/a out/b --name hooks --question "Is B clearer?" --json`
     """
@@ -200,7 +229,7 @@ def compare(
 
     if len(paths) < 2:
         message = "a comparison needs two runs or more"
-        raise InvalidArgument(message, fix="pass another directory", field="paths")
+        raise InvalidArgument(message, fix="pass the baseline and at least one run", field="paths")
     address = check_listen_address(
         host,
         port,

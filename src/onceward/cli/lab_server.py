@@ -35,6 +35,14 @@ AllowRoot = Annotated[
         help="Accept runs below this directory. Repeatable. Default: the working directory.",
     ),
 ]
+AllowMoreRoot = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--allow-root",
+        help="Accept other runs below this directory; the named ones always are. Repeatable. "
+        "Default: the working directory.",
+    ),
+]
 
 
 def allowed_roots(given: Sequence[Path] | None, *runs: Path) -> list[Path]:

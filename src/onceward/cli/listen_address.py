@@ -33,32 +33,41 @@ Host = Annotated[
     str,
     typer.Option(
         "--host",
-        help="IP address to listen on; one that other machines reach needs --allow-external.",
+        help="IP address or host name to listen on; one that other machines reach needs "
+        "--allow-external.",
     ),
 ]
 Port = Annotated[
     int | None,
     typer.Option(
         "--port",
-        help=f"Port to listen on; 0 picks a free one. Default: {PORT_DEFAULT}, or the next.",
+        help=f"Port to listen on; 0 picks a free one. Default: {PORT_DEFAULT}, or the first free "
+        "one after it.",
     ),
 ]
 AllowExternal = Annotated[
     bool,
     typer.Option(
         "--allow-external",
-        help="Accept requests from other machines; they must send the token. Default: refuse.",
+        help="Accept requests from other machines; every request, from your own processes too, "
+        "then needs the token. Default: refuse.",
     ),
 ]
 AllowHost = Annotated[
     list[str] | None,
     typer.Option(
-        "--allow-host", help="Another host name to accept; needs --allow-external. Repeatable."
+        "--allow-host",
+        help="Another host name by which clients reach this server; needs --allow-external. "
+        "Repeatable.",
     ),
 ]
 RequireToken = Annotated[
     bool,
-    typer.Option("--require-token", help="Require the token from your own processes, too."),
+    typer.Option(
+        "--require-token",
+        help="Require the token for every request. "
+        "Default: your own processes may read without it.",
+    ),
 ]
 PublicUrl = Annotated[
     str | None,
@@ -80,11 +89,16 @@ OpenPage = Annotated[
     bool | None,
     typer.Option(
         "--open/--no-open",
-        help="Open a browser. Default: only on an interactive terminal.",
+        help="Open the page in a browser; not without a display, or when all requests need the "
+        "token. Default: only on a terminal, without --json.",
     ),
 ]
 ServerJson = Annotated[
-    bool, typer.Option("--json", help="Print one line of JSON when the server is ready.")
+    bool,
+    typer.Option(
+        "--json",
+        help="When the server is ready, print one line of JSON with `url` and `sessionId`.",
+    ),
 ]
 
 

@@ -39,6 +39,8 @@ def recall(
 ) -> None:
     """Summarize what is known about an error, a command or an entity, and which fixes worked.
 
+    At most 200 tokens, for a model. Without a match it prints that nothing is recorded; exit 0.
+
     Example: `onceward memory recall "ModuleNotFoundError: No module named 'yaml'"`
     """
     asked = sys.stdin.read() if text == "-" else text
@@ -57,16 +59,23 @@ def recall(
 def search(
     query: Annotated[
         str,
-        typer.Argument(help="Words, quoted phrases, `type:Error`, `key:err#…`."),
+        typer.Argument(
+            help='Words or "phrases"; `type:Error`, `key:err#…` and `key:err#*` narrow the search.'
+        ),
     ],
     limit: Annotated[int, typer.Option(help="Maximum number of entities.", min=1)] = 20,
     cursor: Annotated[
-        str | None, typer.Option(help="Cursor of the next page, from the previous answer.")
+        str | None,
+        typer.Option(
+            help="Cursor of the next page, from the previous answer. Default: first page."
+        ),
     ] = None,
     store: StoreUrl = None,
     json_output: JsonFlag = False,
 ) -> None:
     """Search entities by their names, types and observations, best match first.
+
+    Prints `nothing found` where nothing matches; exit 0. The next page's cursor goes to stderr.
 
     Example: `onceward memory search 'type:Error "no module" yaml'`
     """
@@ -79,7 +88,7 @@ def search(
 
 @app.command()
 def show(name: _Name, store: StoreUrl = None, json_output: JsonFlag = False) -> None:
-    """Show an entity with the origin of each fact, and its relations.
+    """Show an entity with the origin of each fact, and its relations; exit 1 if there is none.
 
     Example: `onceward memory show "err#modulenotfounderror: no module named 'yaml'"`
     """
@@ -100,16 +109,20 @@ def graph(
     name: _Name,
     form: Annotated[
         Literal["dot", "mermaid"],
-        typer.Option("--format", help="Diagram language: Graphviz DOT or Mermaid."),
+        typer.Option("--format", help="Language of the diagram: Graphviz DOT or Mermaid."),
     ] = "mermaid",
     depth: Annotated[
         int, typer.Option(help="How many relations away from the entity, 1 to 3.")
     ] = 1,
     nodes: Annotated[int, typer.Option(help="Maximum number of entities, up to 200.")] = 50,
     store: StoreUrl = None,
-    json_output: JsonFlag = False,
+    json_output: Annotated[
+        bool, typer.Option("--json", help="Print nodes and edges as JSON instead of a diagram.")
+    ] = False,
 ) -> None:
     """Print an entity and its neighbourhood as a Graphviz or Mermaid diagram.
+
+    With --json it prints nodes and edges instead. Exit 1 if there is no such entity.
 
     Example: `onceward memory graph "tool#pytest" --format dot --depth 2 > pytest.dot`
     """
@@ -141,6 +154,9 @@ def history(
     json_output: JsonFlag = False,
 ) -> None:
     """List the changes of an entity, newest first, also of a deleted one.
+
+    A deletion has a number, for `onceward memory restore`. Exit 1 if there was never such an
+    entity.
 
     Example: `onceward memory history "tool#pytest"`
     """
@@ -176,24 +192,28 @@ def history(
 def restore(
     name: Annotated[
         str | None,
-        typer.Argument(help="Name of the deleted entity. Pass this or --change, not both."),
+        typer.Argument(help="Name of the deleted entity. Not with --change."),
     ] = None,
     change: Annotated[
         int | None,
         typer.Option(
-            help="Undo only the deletion with this number, from `onceward memory history`."
+            help="Undo only the deletion with this number, from `onceward memory history`. "
+            "Not with NAME."
         ),
     ] = None,
     store: StoreUrl = None,
     json_output: JsonFlag = False,
 ) -> None:
-    """Restore a deleted entity, or undo one deletion.
+    """Restore a deleted entity, or undo one deletion: pass NAME or --change.
+
+    Its observations and relations are restored with it.
 
     Example: `onceward memory restore "tool#pytest"`
     """
     if (name is None) == (change is None):
-        message = "name: pass either NAME or --change; nothing was restored"
-        fix_ = "find the number of a change with `onceward memory history`"
+        what = "neither NAME nor --change was" if name is None else "NAME and --change were both"
+        message = f"name: {what} passed; nothing was restored"
+        fix_ = "pass NAME, or --change with a number from `onceward memory history`"
         raise InvalidArgument(message, fix=fix_, field="name")
     with open_memory(store) as memory:
         done = memory.restore(name=name, change=change)
@@ -211,6 +231,8 @@ app.command()(export)
 @app.command()
 def doctor(store: StoreUrl = None, json_output: JsonFlag = False) -> None:
     """Count the memory's items and check their consistency; exit 1 on a problem.
+
+    It repairs nothing. It also counts names that `onceward memory merge` would merge.
 
     Example: `onceward memory doctor`
     """

@@ -31,7 +31,12 @@ if TYPE_CHECKING:
     from onceward.memory.capture.run_command import CommandResult
     from onceward.memory.offline_buffer import Buffer
 
-Mode = Annotated[str, typer.Option(help="Mode or role of the caller, such as `debugger@2`.")]
+Mode = Annotated[
+    str,
+    typer.Option(
+        help="Mode or role of the caller, such as `debugger@2`; it is recorded. Default: none."
+    ),
+]
 Repo = Annotated[
     str | None,
     typer.Option(
@@ -53,19 +58,24 @@ _COMMAND_AFTER_BACKLOG: Final = (
 def capture(
     command: Annotated[
         list[str],
-        typer.Argument(metavar="COMMAND", help="The command to run and its arguments, after --."),
+        typer.Argument(metavar="COMMAND", help="The command to run and its arguments, after `--`."),
     ],
     mode: Mode = "",
     repo: Repo = None,
     branch: Branch = None,
     store: StoreUrl = None,
-    json_output: JsonFlag = False,
+    json_output: Annotated[
+        bool,
+        typer.Option(
+            "--json", help="Print one JSON object on stdout; the command's output goes to stderr."
+        ),
+    ] = False,
 ) -> None:
     """Run a command, record its errors and warnings, and print what is known about them.
 
     The output is forwarded; what is known is printed at the end on stderr. The exit code is that of
-    the command, even if recording fails. With --json all output of the command goes to stderr, and
-    stdout has one JSON object.
+    the command, even if recording fails. It also records whether earlier fixes worked. While the
+    store is unavailable, the record waits on disk.
 
     Example: `onceward memory capture -- pytest -q`
     """
@@ -99,11 +109,13 @@ def fix(
     issue: Annotated[
         str,
         typer.Argument(
-            help="The recorded error or warning: its name, such as `err#…`, or its text."
+            help="The error or warning, recorded before: its name, such as `err#…`, or its text."
         ),
     ],
     strategy: Annotated[str, typer.Option(help="Required. How it is fixed, in one sentence.")],
-    change: Annotated[list[str] | None, typer.Option(help="One change. Repeatable.")] = None,
+    change: Annotated[
+        list[str] | None, typer.Option(help="One change that the fix makes. Repeatable.")
+    ] = None,
     doc: Annotated[
         list[str] | None, typer.Option(help="URL of a document it is based on. Repeatable.")
     ] = None,
@@ -118,7 +130,9 @@ def fix(
 ) -> None:
     """Record a fix of an issue; the next capture of its command verifies it.
 
-    A fix applied again after the issue recurred is a new attempt.
+    Verified: the same command in the same directory succeeds without the issue. Failed: the issue
+    is back. The same strategy and changes are the same fix; applied again after the issue recurred,
+    it is a new attempt.
 
     Example: `onceward memory fix "KeyError: 'id'" --strategy "give every order an id"`
     """

@@ -39,8 +39,8 @@ def import_(
 ) -> None:
     """Import a memory file; idempotent, so a failed import can be run again.
 
-    Invalid lines, and relations whose entities do not exist, are reported and skipped. Exit 1 if
-    there were such lines and no valid entity.
+    What is in the memory stays. Invalid lines, and relations whose entities do not exist, are
+    reported and skipped. Exit 1 if there were such lines and no valid entity.
 
     Example: `onceward memory import memory.jsonl`
     """
@@ -78,11 +78,14 @@ def export(
         bool, typer.Option("--force", help="Replace an existing file. Default: refuse.")
     ] = False,
     store: StoreUrl = None,
-    json_output: JsonFlag = False,
+    json_output: Annotated[
+        bool, typer.Option("--json", help="Print the summary as JSON; without PATH, on stderr.")
+    ] = False,
 ) -> None:
     """Write the memory as JSON Lines, in the format of the MCP reference memory server.
 
-    The file is written atomically. Without a file, the summary goes to stderr.
+    The file is written atomically. Without PATH, the summary goes to stderr. Exit 1 if an entity
+    was too large, so that only its newest observations were written.
 
     Example: `onceward memory export memory.jsonl`
     """

@@ -21,15 +21,17 @@ _MERGES_MAX: Final = 1_000_000
 
 
 def merge(
-    undo: Annotated[int | None, typer.Option(help="Undo the merge with this number.")] = None,
+    undo: Annotated[
+        int | None, typer.Option(help="Undo the merge with this number, instead of merging.")
+    ] = None,
     yes: Yes = False,
     store: StoreUrl = None,
     json_output: JsonFlag = False,
 ) -> None:
-    """Merge entities whose names are variants of one canonical name.
+    """Merge entities whose names are variants of one name, such as `dep#Foo_Bar` and `dep#foo-bar`.
 
-    Facts and relations move to the canonical name with their origin; the old entities are
-    soft-deleted. The plan lists these merges, and the ones that can be undone.
+    Facts and relations move to the canonical name with their origin; the other entities are
+    soft-deleted. The plan lists these names, and earlier merges that can be undone.
 
     Example: `onceward memory merge --yes`
     """

@@ -17,7 +17,6 @@ from onceward.cli.listen_address import (
     AllowHost,
     Host,
     ListenAddress,
-    OpenPage,
     Port,
     PublicUrl,
     RequireToken,
@@ -50,10 +49,14 @@ _Strict = Annotated[
     bool,
     typer.Option(
         "--strict",
-        help="Validate every write. Default: validate writes that use the policy's vocabulary.",
+        help="Validate every write against the memory's policy. "
+        "Default: only writes that use its types. Not with --lenient.",
     ),
 ]
-_Lenient = Annotated[bool, typer.Option("--lenient", help="Validate no write against the policy.")]
+_Lenient = Annotated[
+    bool,
+    typer.Option("--lenient", help="Validate no write against the policy. Not with --strict."),
+]
 _ReadOnly = Annotated[bool, typer.Option("--read-only", help="Offer only read-only tools.")]
 _NoDelete = Annotated[bool, typer.Option("--no-delete", help="Offer no tools that delete.")]
 _Http = Annotated[
@@ -64,8 +67,11 @@ _Verbose = Annotated[
     bool, typer.Option("--verbose", help="Log every call to stderr. Default: warnings and errors.")
 ]
 
-_Timeout = Annotated[
-    float, typer.Option(help="Timeout of a call in seconds. Default: 30.", min=0.1, max=3600)
+_Timeout = Annotated[float, typer.Option(help="Timeout of a call in seconds.", min=0.1, max=3600)]
+#: A common option of all servers.
+_NoPage = Annotated[
+    bool | None,
+    typer.Option("--open/--no-open", help="Has no effect: this server has no page."),
 ]
 
 
@@ -83,20 +89,21 @@ def serve(
     require_token: RequireToken = False,
     public_url: PublicUrl = None,
     trusted_proxy: TrustedProxy = None,
-    open_page: OpenPage = None,
+    open_page: _NoPage = None,
     json_output: ServerJson = False,
     timeout: _Timeout = 30.0,
     verbose: _Verbose = False,
 ) -> None:
-    """Serve the memory to MCP clients.
+    """Serve the memory to MCP clients, over stdin and stdout or, with --http, over HTTP.
 
-    Without --http it serves the program that started it: messages on stdin and stdout, the log on
-    stderr, until stdin ends. With --http, clients send the token as `Authorization: Bearer …`: the
-    one of `onceward token show`, or `$ONCEWARD_MEMORY_TOKEN`. It has no web page.
+    Without --http it serves the program that started it until stdin ends; the log goes to stderr.
+    Options about addresses, hosts, tokens and proxies, and --json, need --http. With --http, every
+    client sends the token as `Authorization: Bearer …`. It is the one of `onceward token show`, or
+    `$ONCEWARD_MEMORY_TOKEN`.
 
     Example: `onceward memory serve --store sqlite:///memory.db`
     """
-    del open_page  # A common option of all servers; this one has no page.
+    del open_page
     address = check_listen_address(
         host,
         port,

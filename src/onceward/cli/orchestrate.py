@@ -46,7 +46,7 @@ _Wait = Annotated[
     bool,
     typer.Option(
         "--wait",
-        help="Wait until another orchestrator of this workspace ends, then start. Default: refuse.",
+        help="Wait until another orchestrator of this workspace ends, then start. Default: exit 1.",
     ),
 ]
 _StreamJson = Annotated[
@@ -56,7 +56,9 @@ _StreamJson = Annotated[
 
 
 def init(
-    directory: Annotated[Path, typer.Argument(help="Directory of the new workspace.")] = Path(),
+    directory: Annotated[
+        Path, typer.Argument(help="Directory of the workspace; created if missing.")
+    ] = Path(),
     example: Annotated[
         bool,
         typer.Option(
@@ -67,7 +69,8 @@ def init(
 ) -> None:
     """Create a workspace: `onceward.json`, a first task and scripted agents.
 
-    Never overwrites a file.
+    Existing files are kept, and `.gitignore` gets the folders that runs write. Exit 1 if the
+    directory has an `onceward.json` already.
 
     Example: `onceward init demo`
     """
@@ -90,16 +93,21 @@ def init(
 def run(
     task: Annotated[
         list[str],
-        typer.Option("--task", help="Required. The task, such as T-0042. Repeatable, in order."),
+        typer.Option(
+            "--task",
+            help="Required. Id of a task in `tasks/`, such as T-0042. Repeatable, in this order.",
+        ),
     ],
     wait: _Wait = False,
     workspace: WorkspaceOption = None,
     json_output: _StreamJson = False,
 ) -> None:
-    """Run tasks: implement, review and update the spec, in as many rounds as needed.
+    """Run tasks, one after the other: implement and review until approved, then update the spec.
 
-    Ctrl-C stops cleanly and prints how to resume; a second Ctrl-C kills. Exit 0 when all is done, 1
-    when the run failed or another orchestrator runs in this workspace, 130 when it was stopped.
+    The run fails when a task is not approved within `limits.rounds_max` rounds of `onceward.json`
+    (default 5). Ctrl-C stops cleanly and prints how to resume; a second one kills. Exit 0: all is
+    done. 1: the run failed, or another orchestrator runs in this workspace. 2: bad input. 130:
+    stopped by Ctrl-C. 143: by SIGTERM.
 
     Example: `onceward run --task T-0042 --task T-0043`
     """
@@ -110,40 +118,49 @@ def run(
 
 def resume(
     run_id: Annotated[
-        str | None, typer.Option("--run", help="The run to resume. Default: the latest.")
+        str | None, typer.Option("--run", help="The id of the run. Default: the latest run.")
     ] = None,
     accept_drift: Annotated[
         bool,
         typer.Option(
             "--accept-drift",
-            help="Keep changed files as they are and review them again.",
+            help="Keep changed files as they are and review them again; copies go to `state/kept`. "
+            "Not with --redo.",
         ),
     ] = False,
     redo: Annotated[
         bool,
         typer.Option(
             "--redo",
-            help="Repeat the steps whose files changed; your copies go to `state/kept`.",
+            help="Repeat the steps whose files changed; copies of these files go to `state/kept`. "
+            "Not with --accept-drift.",
         ),
     ] = False,
     retry: Annotated[
-        bool, typer.Option("--retry", help="Retry the step at which the run failed.")
+        bool,
+        typer.Option(
+            "--retry",
+            help="Resume a failed run: retry the failed step, with as many rounds again. "
+            "Default: print why it failed, exit 1.",
+        ),
     ] = False,
     wait: _Wait = False,
     workspace: WorkspaceOption = None,
     json_output: _StreamJson = False,
 ) -> None:
-    """Resume a run that was stopped, killed or failed; completed steps are not repeated.
+    """Resume a run that was stopped or killed, or, with --retry, one that failed.
 
-    Exit codes as for `run`; 3 when files changed since the run stopped and neither `--accept-drift`
-    nor `--redo` was passed. On a terminal it shows the changes and asks.
+    Completed steps are not repeated; a run that is done stays unchanged. If files changed since the
+    run recorded them, pass --accept-drift or --redo; without them it asks on a terminal, else exits
+    with 3. Other exit codes: 0 done, 1 failed or held by another orchestrator, 2 bad input or
+    unknown run, 130 stopped by Ctrl-C, 143 by SIGTERM.
 
     Example: `onceward resume --run run-20260301-093000-1a2b3c4d`
     """
     config = open_config(workspace, starts_agents=True)
     session = _Session(config, workspace, wait=wait, json_output=json_output)
     if accept_drift and redo:
-        message = "--accept-drift and --redo exclude each other"
+        message = "--accept-drift and --redo exclude each other; nothing was resumed"
         raise InvalidArgument(message, fix="pass one of them", field="redo")
     decision = "accept_drift" if accept_drift else "redo" if redo else None
     with runs_are_named():

@@ -35,7 +35,8 @@ def list_outcomes(
     state: Annotated[
         str | None,
         typer.Option(
-            help="Only this state: running, done, failed, ambiguous, abandoned, free or expired."
+            help="Only this state: running, done, failed, ambiguous, abandoned, free or expired. "
+            "Default: all."
         ),
     ] = None,
     scope: Annotated[str | None, typer.Option(help="Only this scope.")] = None,
@@ -44,6 +45,10 @@ def list_outcomes(
     json_output: JsonFlag = False,
 ) -> None:
     """List outcomes, newest key first.
+
+    `ambiguous`: started, but never reported a result; to be reconciled. `abandoned`: the same, but
+    declared idempotent, so the next call runs it. `free`: the next call runs it. `expired`: the
+    result is erased, and calls with the key are rejected.
 
     Example: `onceward outcomes list --state ambiguous --store sqlite:///work.db`
     """
@@ -59,7 +64,7 @@ def list_outcomes(
 
 @app.command()
 def show(scope: _Scope, key: _Key, store: StoreUrl = None, json_output: JsonFlag = False) -> None:
-    """Show the outcome of one key and its steps.
+    """Show the outcome of one key, and the steps of its call; exit 1 if there is none.
 
     Example: `onceward outcomes show shop.charge charge#7`
     """
@@ -85,28 +90,39 @@ def reconcile(
     reason: _Reason,
     done: Annotated[
         str | None,
-        typer.Option(help="The work happened, with this result: JSON, `@file`, or `-` for stdin."),
+        typer.Option(
+            help="The work happened; later calls get this result: JSON, `@file`, or `-` for stdin. "
+            "Not with --not-done."
+        ),
     ] = None,
     not_done: Annotated[
         bool, typer.Option("--not-done", help="The work did not happen; the next call runs it.")
     ] = False,
     effect: Annotated[
-        str | None, typer.Option(help="Decide this step of the call instead.")
+        str | None,
+        typer.Option(help="Decide only this step of the call. Default: the whole call."),
     ] = None,
     actor: _Actor = None,
     yes: Yes = False,
     store: StoreUrl = None,
     json_output: JsonFlag = False,
 ) -> None:
-    """Decide an ambiguous outcome: it happened, or it did not.
+    """Decide an ambiguous outcome: it happened, or it did not. Pass --done or --not-done.
+
+    Abandoned outcomes can be decided, too. A late result of the earlier caller is then rejected.
+    Exit 1 if the outcome is in another state.
 
     Example: `onceward outcomes reconcile shop.charge charge#7 --not-done --reason "not paid" --yes`
     """
     from onceward.outcomes.reconcile import check_reconcilable, describe_decision
 
     if (done is None) is not not_done:
-        message = "done: pass either --done with the result, or --not-done; nothing was changed"
-        raise InvalidArgument(message, fix="find out first whether it happened", field="done")
+        what = (
+            "--done and --not-done were both" if not_done else "neither --done nor --not-done was"
+        )
+        message = f"done: {what} passed; nothing was changed"
+        fix = "find out whether it happened, then pass --done with the result, or --not-done"
+        raise InvalidArgument(message, fix=fix, field="done")
     verdict: dict[str, Any] = {"not_done": True} if done is None else {}
     if done is not None:
         verdict["done"] = json_argument("done", done)
@@ -133,6 +149,8 @@ def forget(
 ) -> None:
     """Erase an outcome: the next call with its key runs again, whatever happened before.
 
+    Its steps are erased, too. Rejected while a call with this key runs.
+
     Example: `onceward outcomes forget shop.charge charge#7 --reason "a test" --yes`
     """
     from onceward.outcomes.reconcile import check_forgettable, get_record
@@ -155,7 +173,10 @@ def prune(
     store: StoreUrl = None,
     json_output: JsonFlag = False,
 ) -> None:
-    """Erase expired results, and their tombstones after thirty days; such keys are new again.
+    """Erase expired results, and tombstones older than thirty days.
+
+    A tombstone is what remains of an expired result: calls with its key are rejected. Without it,
+    the key is new again.
 
     Example: `onceward outcomes prune --yes`
     """

@@ -17,20 +17,29 @@ from onceward.errors import InvalidArgument, OncewardError
 if TYPE_CHECKING:
     from onceward.journal import RecordPage
 
-JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+JsonFlag = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+#: The `--json` option of commands that print records after a cursor.
+PageJson = Annotated[
+    bool,
+    typer.Option(
+        "--json", help="Print one JSON object with `items`, `nextCursor` and `fingerprint`."
+    ),
+]
 #: The fingerprint of the file that a cursor belongs to.
 Fingerprint = Annotated[
     str | None,
     typer.Option(
         "--fingerprint",
-        help="The `fingerprint` printed with the cursor by --json. Fails if the file was replaced.",
+        help="The `fingerprint` that --json printed with the cursor; fails if the file was "
+        "replaced. Default: not checked.",
     ),
 ]
 ConfigFile = Annotated[
     str | None,
     typer.Option(
         "--config",
-        help="Alert rules and retention. Default: `onceward.toml` here, else in `$ONCEWARD_HOME`.",
+        help="TOML file with alert rules and retention. Default: `onceward.toml` in this "
+        "directory, else in `$ONCEWARD_HOME`, else built-in rules.",
     ),
 ]
 

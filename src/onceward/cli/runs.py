@@ -25,13 +25,15 @@ app = group("List, show, verify and explain runs.")
 PART_CHARACTERS_MAX: Final = 400
 _Run = Annotated[
     str | None,
-    typer.Argument(metavar="RUN", help="The run's id. Default: the latest.", show_default=False),
+    typer.Argument(
+        metavar="RUN", help="The run's id. Default: the latest run.", show_default=False
+    ),
 ]
 
 
 @app.command("list")
 def list_runs(workspace: WorkspaceOption = None, json_output: JsonFlag = False) -> None:
-    """List the runs of a workspace, newest first.
+    """List the runs of a workspace, newest first: status, tasks, steps, start and duration.
 
     Example: `onceward runs list`
     """
@@ -51,6 +53,8 @@ def show(
     run: _Run = None, workspace: WorkspaceOption = None, json_output: JsonFlag = False
 ) -> None:
     """Show the commands of a run: key, stage, round, attempts, agent, duration, artifacts.
+
+    A command is what an agent is asked to do in one step. Exit 2 if there is no such run.
 
     Example: `onceward runs show run-20260301-093000-1a2b3c4d`
     """
@@ -74,7 +78,8 @@ def verify(
 ) -> None:
     """Verify a run's ledger, receipts, artifacts and manifests; exit 1 if one is wrong.
 
-    Compares the delivered files with those that were approved. Reads only.
+    It also compares the delivered files with those that were approved. Changes nothing; exit 2 if
+    there is no such run.
 
     Example: `onceward runs verify`
     """
@@ -88,9 +93,8 @@ def verify(
     else:
         counts = f"{found.records} records, {found.receipts} receipts, {found.artifacts} artifacts"
         print(f"{found.run_id}: {counts}: {'all as recorded' if found.ok else 'not as recorded'}")
-        if found.is_as_approved is not None:
-            how = "as approved" if found.is_as_approved else "NOT as approved"
-            print(f"delivered files: {how}")
+        how = {True: "as approved", False: "NOT as approved", None: "unknown whether as approved"}
+        print(f"delivered files: {how[found.is_as_approved]}")
         for finding in found.findings:
             print(f"  {describe_problem(finding.path, finding.problem)}")
     if not found.ok:
@@ -101,7 +105,9 @@ def verify(
 def explain(
     run: _Run = None, workspace: WorkspaceOption = None, json_output: JsonFlag = False
 ) -> None:
-    """Explain why each command was sent, replayed or skipped, and the parts of its key.
+    """Explain why each command was issued and sent again, and what its key is made of.
+
+    It also says what a resume does with the command. Exit 2 if there is no such run.
 
     Example: `onceward runs explain --json`
     """

@@ -28,16 +28,21 @@ _SECRET: Final = re.compile(r"://[^/@]*:[^/@]*@|password", re.IGNORECASE)
 def status(
     target: Annotated[
         str | None,
-        typer.Option("--app", help="Also read the sources of this app, as `module:name`."),
+        typer.Option(
+            "--app",
+            help="Query the sources of this app, as `module:name`; "
+            "its store is then the default of --store.",
+        ),
     ] = None,
     store: StoreUrl = None,
     json_output: JsonFlag = False,
 ) -> None:
     """Report unfinished work, since when, and the command that settles it; exit 1 if any.
 
-    Reads only. Reported are ambiguous outcomes and steps, outcomes past their lease, messages that
-    block a cursor, parked messages, dead letters, cursors that are paused, stuck, abandoned or
-    lagging, pending conversation deliveries, and, with --app, versions that do not fit.
+    It settles nothing. Reported are ambiguous outcomes and steps, outcomes past their lease,
+    messages that block a cursor, parked messages and dead letters. So are cursors that are paused,
+    stuck, abandoned or lagging, and pending deliveries and unsent replies of conversations. With
+    --app, so are positions that a source rejects, or that another version of a consumer wrote.
 
     Example: `onceward status --app shop:app --store sqlite:///work.db`
     """

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 if TYPE_CHECKING:
     from onceward.client import Onceward
 
+_DEFAULT: Final = (
+    "Default: `$ONCEWARD_STORE`, else `onceward.db` in `$ONCEWARD_HOME` (`~/.onceward`)."
+)
 StoreUrl = Annotated[
     str | None,
     typer.Option(
         "--store",
-        help="Store URL: `sqlite:///path` or `postgresql://…`. Default: `$ONCEWARD_STORE`, else "
-        "`onceward.db` in `$ONCEWARD_HOME` (`~/.onceward`).",
+        help="Store URL: `sqlite:///path` or `postgresql://…`. A missing file and missing tables "
+        f"are created. {_DEFAULT}",
+    ),
+]
+#: Of commands that only read, also where there is no store.
+ExistingStoreUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--store",
+        help=f"Store URL: `sqlite:///path` or `postgresql://…`; nothing is created. {_DEFAULT}",
     ),
 ]
 

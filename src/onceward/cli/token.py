@@ -11,7 +11,11 @@ app = group("Show or replace the token of this user's servers.")
 
 @app.command()
 def show(json_output: JsonFlag = False) -> None:
-    """Print the token, for clients other than the owner: users, scrapers, proxies.
+    """Print the token of this user's servers; exit 2 if there is none yet.
+
+    Every change over HTTP needs it, and so does each request that does not come from your own
+    processes: from other users, scrapers or proxies. The first server creates it, in
+    `$ONCEWARD_HOME/token`.
 
     Example: `onceward token show --json`
     """
@@ -27,9 +31,9 @@ def show(json_output: JsonFlag = False) -> None:
 
 @app.command()
 def rotate(yes: Yes = False, json_output: JsonFlag = False) -> None:
-    """Replace the token and print the new one; clients that send the old one are then rejected.
+    """Replace the token and print the new one.
 
-    A running server accepts the token that it has read until it restarts.
+    A running server accepts the old one until it restarts, and after that only the new one.
 
     Example: `onceward token rotate --yes`
     """

@@ -45,22 +45,31 @@ _Workspace = Annotated[
     list[Path] | None,
     typer.Option(
         "--workspace",
-        help="Also show the runs of this directory. Repeatable.",
+        help="Show the runs of this workspace, besides those in which you have started runs. "
+        "Repeatable.",
     ),
 ]
 _Apps = Annotated[
     list[str] | None,
     typer.Option(
         "--app",
-        help="Count messages with the sources of this app, as `module:name`. Repeatable.",
+        help="Import this app, as `module:name`: its sources count the messages that a seek "
+        "repeats or skips. Repeatable.",
     ),
 ]
-_ReadOnly = Annotated[bool, typer.Option("--read-only", help="Disable all changes in the console.")]
+_ReadOnly = Annotated[
+    bool,
+    typer.Option(
+        "--read-only",
+        help="Reject every change, run no agents, alerts or pruning, and do not create the store.",
+    ),
+]
 _Demo = Annotated[
     bool,
     typer.Option(
         "--demo",
-        help="Run a demo in a temporary directory: workers crash on purpose, others take over.",
+        help="Run a demo in a temporary directory: workers crash on purpose, others take over. "
+        "--store must then be empty; it defaults to a new SQLite file.",
     ),
 ]
 
@@ -86,8 +95,9 @@ def up(
 ) -> None:
     """Serve the console until Ctrl-C: cursors, workers, runs, keys, memory, Lab, conversations.
 
-    It also runs the agents of the store's groups, unless another process does or --read-only is
-    set.
+    It also runs the agents of the store's chat groups, evaluates alert rules and prunes old
+    history, except with --read-only. While another process runs the agents, this one waits to take
+    over.
 
     Example: `onceward up --demo`
     """

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from onceward.cli.app_loading import load_app
-from onceward.cli.output import ConfigFile, JsonFlag, print_json
+from onceward.cli.output import ConfigFile, print_json
 from onceward.cli.stop_signals import on_stop
 from onceward.errors import InvalidArgument
 
@@ -32,30 +32,58 @@ _LEFT: Final = {
     "trouble": "is in trouble; see the log",
 }
 
+_ResultJson = Annotated[
+    bool,
+    typer.Option("--json", help="With --once and one process: print the result as JSON."),
+]
+_Processes = Annotated[
+    int,
+    typer.Option(help="Number of processes; one that dies is started again.", min=1, max=256),
+]
+_Threads = Annotated[int, typer.Option(help="Threads per process.", min=1, max=256)]
+_StopSeconds = Annotated[
+    float,
+    typer.Option(
+        help="Seconds that a stop waits for running handlers; then it rolls them back.", min=0
+    ),
+]
+_MetricsPort = Annotated[
+    int | None,
+    typer.Option(
+        help="Serve `/metrics` on this port; 0 picks a free one. Default: no metrics.",
+        min=0,
+        max=65535,
+    ),
+]
+_MetricsHost = Annotated[
+    str,
+    typer.Option(help="Address to serve metrics on; other users and machines need the token."),
+]
+
 
 def worker(
     target: Annotated[str, typer.Argument(help="The app, as `module:name`.")],
-    once: Annotated[bool, typer.Option("--once", help="Stop when no message is due.")] = False,
-    processes: Annotated[int, typer.Option(help="Number of processes.", min=1, max=256)] = 1,
-    threads: Annotated[int, typer.Option(help="Threads per process.", min=1, max=256)] = 4,
-    stop_seconds: Annotated[
-        float, typer.Option(help="Seconds that a stop waits for running handlers.", min=0)
-    ] = 30.0,
+    once: Annotated[
+        bool,
+        typer.Option("--once", help="Stop when no message is due. Default: run until a signal."),
+    ] = False,
+    processes: _Processes = 1,
+    threads: _Threads = 4,
+    stop_seconds: _StopSeconds = 30.0,
     log: Annotated[
         str, typer.Option(help="Log format: `json`, `plain`, or `auto` (plain on a terminal).")
     ] = "auto",
-    metrics_port: Annotated[
-        int | None,
-        typer.Option(help="Serve `/metrics` on this port; 0 picks a free one.", min=0, max=65535),
-    ] = None,
-    metrics_host: Annotated[str, typer.Option(help="Address to serve metrics on.")] = "127.0.0.1",
+    metrics_port: _MetricsPort = None,
+    metrics_host: _MetricsHost = "127.0.0.1",
     config: ConfigFile = None,
-    json_output: JsonFlag = False,
+    json_output: _ResultJson = False,
 ) -> None:
     """Run an app's consumers until SIGTERM or Ctrl-C, which let running handlers finish.
 
-    With --once: exit code 0 when every cursor is at its end; 1 when one waits for a retry, is
-    paused, is held by another worker, or its source fails.
+    With --once, exit 0 means that every cursor is at its end. Exit 1: one waits for a retry, is
+    paused, is held by another worker, or its source fails. Without --once, exit 1 means that a
+    handler did not end within --stop-seconds, or that a source was refused. It uses the app's
+    store.
 
     Example: `onceward worker shop:app --processes 3`
     """

@@ -139,7 +139,7 @@ class RunView:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CommandExplanation:
-    """Why a command was sent, replayed or skipped, and the components of its key."""
+    """Why a command was issued and sent again, what a resume does, and its key's components."""
 
     step: int
     task_id: str
@@ -169,7 +169,8 @@ class RunVerification:
     receipts: int
     artifacts: int
     findings: tuple[VerificationFinding, ...]
-    #: Whether the delivered files are the approved ones; None before the run is completed.
+    #: Whether the delivered files are the approved ones; None if that is unknown, as before the
+    #: run is completed or when the list of the approved files is missing.
     is_as_approved: bool | None = None
 
     @property

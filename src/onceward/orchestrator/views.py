@@ -46,7 +46,7 @@ def view_of(state: RunState, damaged: int = 0) -> RunView:
 
 
 def explain_commands(state: RunState) -> list[CommandExplanation]:
-    """Return why each command was sent, replayed or skipped."""
+    """Return why each command was issued and sent again, and what a resume does with it."""
     return [_story(state, each) for each in state.commands]
 
 

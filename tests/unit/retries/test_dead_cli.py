@@ -117,14 +117,18 @@ def test_drop_by_error(run: Run, ow: Onceward, ow_url: str) -> None:
     assert run(*words, "--error", "ValueError", "--source", "chat").json["dropped"] == []
 
 
-@pytest.mark.parametrize("words", [[], ["1", "--cursor", "leads"]])
-def test_redrive_says_which(run: Run, ow_url: str, words: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        ([], "no number or filter was passed"),
+        (["1", "--cursor", "leads"], "both numbers and a filter were passed"),
+    ],
+)
+def test_redrive_says_which(run: Run, ow_url: str, words: list[str], what: str) -> None:
     """Numbers or a filter: neither would be everything, both would be unclear."""
     ran = run("dead", "redrive", *words, "--store", ow_url)
-    assert (ran.code, ran.err.splitlines()[0]) == (
-        2,
-        "error: ids: pass either numbers or a filter",
-    )
+    error = f"error: ids: {what}; nothing was changed"
+    assert (ran.code, ran.err.splitlines()[0]) == (2, error)
 
 
 def test_drop_wants_a_reason_and_a_yes(run: Run, ow: Onceward, ow_url: str) -> None:
