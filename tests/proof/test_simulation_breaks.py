@@ -61,7 +61,7 @@ def spoil(monkeypatch: Patch, name: str, old: str, new: str) -> None:
         ),
         pytest.param(Parked, "cursor_checkpoint", FENCE, "", id="parked-no-fence"),
         pytest.param(
-            Parked, "parked_insert", ":alone or not exists", "1 or not exists", id="all-are-heads"
+            Parked, "parked_insert", "cast(:alone as boolean) or", "true or", id="all-are-heads"
         ),
         pytest.param(
             Parked, "parked_promote", "is_head = true", "is_head = is_head", id="no-next-head"
@@ -93,8 +93,8 @@ def spoil(monkeypatch: Patch, name: str, old: str, new: str) -> None:
         pytest.param(
             Parked,
             "parked_reschedule",
-            "attempt = attempt + 1",
-            "attempt = attempt",
+            "attempt = :attempt,",
+            "attempt = attempt,",
             id="attempts-never-end",
         ),
     ],

@@ -88,6 +88,7 @@ class ParkedMessages:
             delay=seconds if failure else None,
             error=failure.summary if failure else None,
             earlier=failures_text(earlier[1 - FAILURES_MAX :]),
+            kept=FAILURES_MAX,
             first_failed_at=timestamp(first) if first else None,
         )
         crash_point("retries.park.after_insert")
@@ -99,8 +100,8 @@ class ParkedMessages:
         A head is due right after its due time, not at that exact time.
         """
         if limit < 1:
-            message = f"limit: {limit} must be at least 1"
-            raise InvalidArgument(message, fix="pass a positive limit", field="limit")
+            message = f"limit: must be at least 1, not {limit}"
+            raise InvalidArgument(message, fix="pass 1 or more, or leave it out", field="limit")
         rows = self._store.read("parked_due", cursor=cursor, limit=limit)
         return [_parked(cursor, row) for row in rows]
 
@@ -154,7 +155,7 @@ class ParkedMessages:
             changed = tx.query(
                 "parked_reschedule",
                 id=parked.id,
-                attempt=parked.attempt,
+                attempt=attempt,
                 delay=seconds,
                 error=failure.summary,
                 kept=FAILURES_MAX,
@@ -195,7 +196,10 @@ def _remove(tx: Transaction, parked: Parked) -> int:
 
 def _superseded(parked: Parked) -> Superseded:
     cursor, position = parked.message.cursor, parked.message.position
-    message = f"{position} of {cursor} was changed by another transaction; nothing was written"
+    message = (
+        f"the parked message at {position:.60} of {cursor} was changed by another transaction; "
+        "nothing was written"
+    )
     return Superseded(message, cursor=cursor, position=position)
 
 

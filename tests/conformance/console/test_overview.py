@@ -88,6 +88,11 @@ def test_a_stuck_cursor_is_named_with_its_reason(ow: Onceward, ow_time: MovingTi
     assert "the lease of w1 expired" in text
 
 
+def test_a_store_without_waiting_messages_has_no_lag(ow: Onceward) -> None:
+    """It is null, which differs from a lag of 0 seconds."""
+    assert ow.store.read("overview_lag") == [(None,)]
+
+
 def test_one_trouble_is_reported_once(ow: Onceward, ow_time: MovingTime) -> None:
     """What is named is not counted again."""
     ow.cursors.acquire("leads", "w1", 60)

@@ -2,14 +2,8 @@
 
 -- name: alert_begin
 -- Open a pending alert for a cursor above the threshold of a rule; it fires if the cursor stays above.
--- sqlite:
-insert into onceward_alerts (
-  id, rule, kind, cursor_name, state, value, threshold, pending_at, pending_seconds, pending_boot
-)
-values (:id, :rule, :kind, :cursor, 'pending', :value, :threshold, {{ now }}, :now, :boot)
--- postgres:
-insert into onceward_alerts (id, rule, kind, cursor_name, state, value, threshold, pending_at)
-values (:id, :rule, :kind, :cursor, 'pending', :value, :threshold, {{ now }})
+insert into onceward_alerts (id, rule, kind, cursor_name, state, value, threshold, {{ event(pending) }})
+values (:id, :rule, :kind, :cursor, 'pending', :value, :threshold, {{ event_now }})
 
 -- name: alert_clear
 -- Clear an alert that fired.

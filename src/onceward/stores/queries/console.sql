@@ -16,93 +16,46 @@ from onceward_audit where id < :before order by id desc limit :limit
 
 -- name: overview_activity
 -- Return the latest events: moves and takeovers of cursors, rejected writes, dead letters, alerts, actions.
--- sqlite:
-select * from (
-  select happened_at, kind, cursor_name, actor, reason, epoch from cursor_history order by id desc limit :limit
-)
-union all
-select * from (
-  select happened_at, 'refused', cursor_name, worker, what, epoch from onceward_refusals order by id desc limit :limit
-)
-union all
-select * from (
-  select dead_at, 'dead', cursor_name, '' || id, error_type || ': ' || error_message, null
-  from onceward_dead where state = 'dead' order by id desc limit :limit
-)
-union all
-select * from (
-  select fired_at, 'alert', cursor_name, rule, kind, null
-  from onceward_alerts where fired_at is not null order by fired_at desc limit :limit
-)
-union all
-select * from (
-  select happened_at, 'action', target, actor, action || ' ' || outcome, null
-  from onceward_audit order by id desc limit :limit
-)
-order by 1 desc limit :limit
--- postgres:
 select {{ text(at) }}, kind, name, who, what, epoch
 from (
-  (select happened_at as at, kind, cursor_name as name, actor as who, reason as what, epoch
-    from cursor_history order by id desc limit :limit)
+  select * from (select happened_at as at, kind, cursor_name as name, actor as who, reason as what, epoch
+    from cursor_history order by id desc limit :limit) as moves
   union all
-  (select happened_at, 'refused', cursor_name, worker, what, epoch
-    from onceward_refusals order by id desc limit :limit)
+  select * from (select happened_at, 'refused', cursor_name, worker, what, epoch
+    from onceward_refusals order by id desc limit :limit) as rejected
   union all
-  (select dead_at, 'dead', cursor_name, id::text, error_type || ': ' || error_message, null
-    from onceward_dead where state = 'dead' order by id desc limit :limit)
+  select * from (select dead_at, 'dead', cursor_name, cast(id as text), error_type || ': ' || error_message,
+    cast(null as bigint) from onceward_dead where state = 'dead' order by id desc limit :limit) as dead
   union all
-  (select fired_at, 'alert', cursor_name, rule, kind, null
-    from onceward_alerts where fired_at is not null order by fired_at desc limit :limit)
+  select * from (select fired_at, 'alert', cursor_name, rule, kind, cast(null as bigint)
+    from onceward_alerts where fired_at is not null order by fired_at desc limit :limit) as fired
   union all
-  (select happened_at, 'action', target, actor, action || ' ' || outcome, null
-    from onceward_audit order by id desc limit :limit)
+  select * from (select happened_at, 'action', target, actor, action || ' ' || outcome, cast(null as bigint)
+    from onceward_audit order by id desc limit :limit) as acted
 ) as happened
 order by at desc limit :limit
 
 -- name: overview_behind
 -- Return the cursors without a holder whose oldest message waits longest: seconds, messages, last owner, paused.
--- sqlite:
-select lagging.cursor_name, max(0.0, (julianday({{ now }}) - 2440587.5) * 86400.0 - waiting_since), lag_messages,
+select lagging.cursor_name, {{ seconds_waited(waiting_since) }}, lag_messages,
   cursor.lease_owner, coalesce(cursor.paused, false)
 from (
   select cursor_name, waiting_since, lag_messages from onceward_measures
   where waiting_since is not null order by waiting_since limit 10000
 ) as lagging
 join cursor_positions as cursor on cursor.cursor_name = lagging.cursor_name
-where cursor.lease_owner is null or cursor.lease_boot_id is not :boot or cursor.lease_expires_boot < :now
-order by waiting_since, lagging.cursor_name limit :limit
--- postgres:
-select lagging.cursor_name, greatest(0, extract(epoch from {{ now }}) - waiting_since)::float8, lag_messages,
-  cursor.lease_owner, coalesce(cursor.paused, false)
-from (
-  select cursor_name, waiting_since, lag_messages from onceward_measures
-  where waiting_since is not null order by waiting_since limit 10000
-) as lagging
-join cursor_positions as cursor on cursor.cursor_name = lagging.cursor_name
-where cursor.lease_owner is null or coalesce(cursor.lease_expires_at < {{ now }}, true)
+where not {{ is_held }}
 order by waiting_since, lagging.cursor_name limit :limit
 
 -- name: overview_lag
 -- Return how long the oldest unprocessed message has waited; null when none waits.
--- sqlite:
-select max(0.0, (julianday({{ now }}) - 2440587.5) * 86400.0 - min(waiting_since))
-from onceward_measures where waiting_since is not null
--- postgres:
-select greatest(0, extract(epoch from {{ now }}) - min(waiting_since))::float8
-from onceward_measures where waiting_since is not null
+select {{ seconds_waited(min(waiting_since)) }} from onceward_measures where waiting_since is not null
 
 -- name: overview_leases
 -- Count cursors: all, held, with an expired lease, paused. Reads all of them.
--- sqlite:
-select count(*), coalesce(sum(lease_boot_id is :boot and lease_expires_boot >= :now), 0),
-  coalesce(sum(lease_owner is not null and not (lease_boot_id is :boot and lease_expires_boot >= :now)), 0),
-  coalesce(sum(coalesce(paused, false)), 0), coalesce(sum(processed_count), 0)
-from cursor_positions where substr(cursor_name, 1, 1) <> '~'
--- postgres:
-select count(*), count(*) filter (where lease_owner is not null and lease_expires_at >= {{ now }}),
-  count(*) filter (where lease_owner is not null and coalesce(lease_expires_at < {{ now }}, true)),
-  count(*) filter (where paused), coalesce(sum(processed_count), 0)::bigint
+select count(*), count(*) filter (where {{ is_held }}),
+  count(*) filter (where lease_owner is not null and not {{ is_held }}),
+  count(*) filter (where paused), cast(coalesce(sum(processed_count), 0) as bigint)
 from cursor_positions where substr(cursor_name, 1, 1) <> '~'
 
 -- name: area_change_alerts

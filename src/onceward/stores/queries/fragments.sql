@@ -26,6 +26,20 @@ strftime('%Y-%m-%dT%H:%M:%fZ', :wall, round({seconds}, 3) || ' seconds')
 -- postgres:
 (select onceward_now()) + make_interval(secs => ({seconds})::float8)
 
+-- fragment: seconds_before(at)
+-- The time :seconds seconds before another.
+-- sqlite:
+strftime('%Y-%m-%dT%H:%M:%fZ', {at}, -:seconds || ' seconds')
+-- postgres:
+{at} - make_interval(secs => :seconds::float8)
+
+-- fragment: seconds_waited(since)
+-- The seconds since a moment in Unix time, at least 0; null for null.
+-- sqlite:
+max(0.0, (julianday(:wall) - 2440587.5) * 86400.0 - {since})
+-- postgres:
+case when {since} is not null then greatest(0, extract(epoch from (select onceward_now())) - {since})::float8 end
+
 -- fragment: since(at)
 -- The seconds since a time, by the wall clock; below zero for one in the future.
 -- sqlite:
@@ -33,8 +47,29 @@ strftime('%Y-%m-%dT%H:%M:%fZ', :wall, round({seconds}, 3) || ' seconds')
 -- postgres:
 extract(epoch from (select onceward_now()) - {at})::float8
 
+-- fragment: event(event)
+-- The columns that record when an event happened.
+-- sqlite:
+{event}_at, {event}_seconds, {event}_boot
+-- postgres:
+{event}_at
+
+-- fragment: event_now
+-- The values of those columns for now.
+-- sqlite:
+:wall, :now, :boot
+-- postgres:
+(select onceward_now())
+
+-- fragment: set_event(event)
+-- Record that an event happens now.
+-- sqlite:
+{event}_at = :wall, {event}_seconds = :now, {event}_boot = :boot
+-- postgres:
+{event}_at = (select onceward_now())
+
 -- fragment: elapsed(event)
--- The seconds since an event, at least 0. On SQLite its columns are {event}_at, {event}_seconds and {event}_boot.
+-- The seconds since an event, at least 0.
 -- sqlite:
 max(0.0, case when {event}_boot = :boot then :now - {event}_seconds
     else (julianday(:wall) - julianday({event}_at)) * 86400.0 end)
@@ -42,7 +77,7 @@ max(0.0, case when {event}_boot = :boot then :now - {event}_seconds
 greatest(0, extract(epoch from (select onceward_now()) - {event}_at))::float8
 
 -- fragment: remaining(event)
--- The seconds until an event; below zero when it is past. Columns as for `elapsed`.
+-- The seconds until an event; below zero when it is past.
 -- sqlite:
 case when {event}_boot = :boot then {event}_seconds - :now
     else (julianday({event}_at) - julianday(:wall)) * 86400.0 end
@@ -155,6 +190,20 @@ in (select json_array_elements_text({list}::json)::bigint limit :count)
 in (select value from json_each({list}))
 -- postgres:
 in (select json_array_elements_text({list}::json) limit :count)
+
+-- fragment: named(list)
+-- The texts of a JSON list as rows, in the column `name`.
+-- sqlite:
+(select value as name from json_each({list})) as named
+-- postgres:
+jsonb_array_elements_text({list}::jsonb) as named (name)
+
+-- fragment: items(list)
+-- The elements of a JSON list as rows, in the column `item`.
+-- sqlite:
+(select value as item from json_each({list})) as listed
+-- postgres:
+jsonb_array_elements({list}::jsonb) as listed (item)
 
 -- Locks and plans.
 
@@ -284,6 +333,7 @@ until_at = {{ after({seconds}) }}
 
 -- fragment: grantable
 -- Whether a claim on a known key is granted: it is free, abandoned, the owner's own, or forgotten.
+-- Agrees with `outcome_state`, but does not use it: each claim would evaluate the time once more, for `is_current`.
 (
     (outcome.fingerprint is null or outcome.fingerprint = excluded.fingerprint)
     and case
@@ -331,6 +381,31 @@ sequence
 due_seconds, due_boot, due_at
 -- postgres:
 due_at
+
+-- fragment: due_in(delay)
+-- The values of those columns for a retry in this many seconds; null for at once.
+-- sqlite:
+:now + {delay}, iif({delay} is null, null, :boot), {{ after({delay}) }}
+-- postgres:
+{{ after({delay}) }}
+
+-- fragment: set_due(delay)
+-- Schedule a retry in this many seconds.
+-- sqlite:
+due_seconds = :now + {delay}, due_boot = :boot, due_at = {{ after({delay}) }}
+-- postgres:
+due_at = {{ after({delay}) }}
+
+-- fragment: with_failure(failures)
+-- At most :kept failures, in JSON: the last of a list, and this one (:attempt, :error, `moment`) at the end.
+-- sqlite:
+json_insert(
+    case when json_array_length({failures}) >= :kept then json_remove({failures}, '$[0]') else {failures} end,
+    '$[#]', json_object('attempt', :attempt, 'at', moment, 'error', :error))
+-- postgres:
+(case when jsonb_array_length({failures}::jsonb) >= :kept then {failures}::jsonb - 0 else {failures}::jsonb end)
+    || jsonb_build_array(jsonb_build_object(
+      'attempt', :attempt::int, 'at', {{ text(moment) }}, 'error', :error::text))
 
 -- fragment: error_contains(part)
 -- Whether the error of a dead letter contains a text, ignoring case.
@@ -384,6 +459,16 @@ e.id, e.name, e.entity_type, e.source, e.run, {{ text(e.created_at) }}
 (select value ->> '$.id' as id, value ->> '$.change' as change from json_each({rows}))
 -- postgres:
 (select * from json_to_recordset({rows}::json) as t (id bigint, change bigint) limit :count)
+
+-- fragment: part_rows(rows)
+-- Rows that name an entity, an observation or a relation, in order of `place`, from JSON.
+-- sqlite:
+(select value ->> '$.entity_id' as entity_id, value ->> '$.observation_id' as observation_id,
+  value ->> '$.relation_id' as relation_id, key as place from json_each({rows}))
+-- postgres:
+(select * from rows from (
+  json_to_recordset({rows}::json) as (entity_id bigint, observation_id bigint, relation_id bigint)
+) with ordinality as t (entity_id, observation_id, relation_id, place) limit :count)
 
 -- fragment: observation_rows(rows)
 -- Rows that name an observation, from JSON.

@@ -2,18 +2,9 @@
 
 -- name: memory_change_add
 -- Record deletions and restorations, one row for each. Rows are entity_id, observation_id and relation_id.
--- sqlite:
 insert into memory_changes (action, entity_id, observation_id, relation_id, source, run, created_at)
-select :action, r.value ->> '$.entity_id', r.value ->> '$.observation_id', r.value ->> '$.relation_id',
-  :source, :run, {{ now }}
-from json_each(:rows) as r
-order by r.key
-returning id, entity_id, observation_id, relation_id
--- postgres:
-insert into memory_changes (action, entity_id, observation_id, relation_id, source, run, created_at)
-select :action, r.entity_id, r.observation_id, r.relation_id, :source::text, :run::text, {{ now }}
-from rows from (json_to_recordset(:rows::json) as (entity_id bigint, observation_id bigint, relation_id bigint))
-  with ordinality as r (entity_id, observation_id, relation_id, place)
+select :action, r.entity_id, r.observation_id, r.relation_id, cast(:source as text), cast(:run as text), {{ now }}
+from {{ part_rows(:rows) }} as r
 order by r.place
 returning id, entity_id, observation_id, relation_id
 
@@ -61,14 +52,8 @@ order by r.place
 
 -- name: memory_doc_delete
 -- Remove the words of observations from the index. Rows are entity_id and observation_id.
--- sqlite:
 delete from memory_docs
-where (entity_id, observation_id) in (
-  select r.value ->> '$.entity_id', r.value ->> '$.observation_id' from json_each(:rows) as r)
--- postgres:
-delete from memory_docs as d
-using (select * from json_to_recordset(:rows::json) as t (entity_id bigint, observation_id bigint) limit :count) as r
-where d.entity_id = r.entity_id and d.observation_id = r.observation_id
+where (entity_id, observation_id) in (select entity_id, observation_id from {{ part_rows(:rows) }} as r)
 
 -- name: memory_doc_delete_of
 -- Remove the words of entities and all their observations from the index.

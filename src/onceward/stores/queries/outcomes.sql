@@ -114,7 +114,6 @@ returning fence, {{ exact_text(claimed_at) }}
 
 -- name: outcome_expire
 -- Delete expired results, in batches; a tombstone stays.
--- sqlite:
 update onceward_outcomes set state = 'expired', result = null, failure = null, updated_at = {{ now }}
 where (scope, key) in (
   select scope, key
@@ -124,23 +123,9 @@ where (scope, key) in (
     and state in ('done', 'failed') and {{ ended(0) }}
   order by state, until_at
   limit :batch
+  {{ lock(update skip locked) }}
 )
 returning scope, key
--- postgres:
-update onceward_outcomes as outcome
-set state = 'expired', result = null, failure = null, updated_at = {{ now }}
-from (
-  select scope, key
-  from onceward_outcomes
-  where
-    state <> 'running' and state <> 'ambiguous'
-    and state in ('done', 'failed') and {{ ended(0) }}
-  order by state, until_at
-  limit :batch
-  for update skip locked
-) as old
-where outcome.scope = old.scope and outcome.key = old.key
-returning outcome.scope, outcome.key
 
 -- name: outcome_forget
 -- Delete an outcome and free its key under a new fence; a running claim is not changed.
@@ -376,22 +361,8 @@ returning fence
 
 -- name: outcome_remove
 -- Remove some tombstones that are older than thirty days: those keys are new again.
--- sqlite:
 delete from onceward_outcomes
 where (scope, key) in (
-  select scope, key
-  from onceward_outcomes
-  where
-    state <> 'running' and state <> 'ambiguous'
-    and state in ('done', 'failed', 'free', 'expired')
-    and {{ ended(2592000) }}
-  order by state, until_at
-  limit :batch
-)
-returning scope, key
--- postgres:
-delete from onceward_outcomes as outcome
-using (
   select scope, key
   from onceward_outcomes
   where
@@ -399,10 +370,9 @@ using (
     and state in ('done', 'failed', 'free', 'expired') and {{ ended(2592000) }}
   order by state, until_at
   limit :batch
-  for update skip locked
-) as old
-where outcome.scope = old.scope and outcome.key = old.key
-returning outcome.scope, outcome.key
+  {{ lock(update skip locked) }}
+)
+returning scope, key
 
 -- name: outcome_renew
 -- Renew a claim, for its holder only.

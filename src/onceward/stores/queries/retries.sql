@@ -32,31 +32,15 @@ where cursor_name = :cursor and position = :position
 
 -- name: attempt_write
 -- Record one more failed attempt of a position, and when the next one is due.
--- sqlite:
-insert into onceward_attempts (cursor_name, position, sequence, attempt,
-  {{ due }}, failures, first_failed_at)
-values (:cursor, :position, :sequence, :attempt,
-  :now + :delay, :boot, {{ after(:delay) }},
-  json_array(json_object('attempt', :attempt, 'at', {{ now }}, 'error', :error)), {{ now }})
-on conflict (cursor_name, position) do update set
-  attempt = excluded.attempt,
-  due_seconds = excluded.due_seconds, due_boot = excluded.due_boot, due_at = excluded.due_at,
-  failures = json_insert(
-    case when json_array_length(failures) >= :kept then json_remove(failures, '$[0]') else failures end,
-    '$[#]', json_extract(excluded.failures, '$[0]'))
--- postgres:
 insert into onceward_attempts as a (cursor_name, position, sequence, attempt,
-  due_at, failures, first_failed_at)
-select :cursor, :position, :sequence, :attempt,
-  t.moment + :delay * interval '1 second',
-  jsonb_build_array(jsonb_build_object(
-    'attempt', :attempt::int, 'at', {{ text(t.moment) }}, 'error', :error::text)), t.moment
-from (select onceward_now() as moment) as t
+  {{ due }}, failures, first_failed_at)
+select :cursor, :position, :sequence, cast(:attempt as int), {{ due_in(:delay) }}, {{ with_failure('[]') }}, moment
+from (select {{ now }} as moment) as t
+where true
 on conflict (cursor_name, position) do update set
   attempt = excluded.attempt,
-  due_at = excluded.due_at,
-  failures = (case when jsonb_array_length(a.failures) >= :kept then a.failures - 0 else a.failures end)
-    || excluded.failures
+  {{ set_due(:delay) }},
+  failures = (select {{ with_failure(a.failures) }} from (select excluded.first_failed_at as moment) as t)
 
 -- name: dead_change
 -- Change a dead letter to redriven or dropped, once; no row when it is not dead.
@@ -237,36 +221,15 @@ order by id
 
 -- name: dead_write
 -- Write a dead letter; a message that fails again reopens its letter.
--- sqlite:
 insert into onceward_dead (cursor_name, position, sequence, key, alone, raw, state,
   error_type, error_message, error_trace, attempt_count, failures, first_failed_at, dead_at, changed_at,
   source, group_name, first_seq, last_seq, delivery_id)
-values (:cursor, :position, :sequence, :key, :alone, :raw, 'dead',
-  :error_type, :error_message, :error_trace, :attempt,
-  json_insert(
-    case when json_array_length(:failures) >= :kept then json_remove(:failures, '$[0]') else :failures end,
-    '$[#]', json_object('attempt', :attempt, 'at', {{ now }}, 'error', :error)),
-  coalesce(:first_failed_at, {{ now }}), {{ now }}, {{ now }},
-  :source, :group, :first, :last, :delivery)
-on conflict (source, cursor_name, position) do update set
-  sequence = excluded.sequence, key = excluded.key, alone = excluded.alone, raw = excluded.raw,
-  state = 'dead', error_type = excluded.error_type, error_message = excluded.error_message,
-  error_trace = excluded.error_trace, attempt_count = excluded.attempt_count,
-  failures = excluded.failures, dead_at = excluded.dead_at, changed_at = excluded.changed_at,
-  changed_by = '', reason = '', last_seq = excluded.last_seq, delivery_id = excluded.delivery_id
-returning id
--- postgres:
-insert into onceward_dead (cursor_name, position, sequence, key, alone, raw, state,
-  error_type, error_message, error_trace, attempt_count, failures, first_failed_at, dead_at, changed_at,
-  source, group_name, first_seq, last_seq, delivery_id)
-select :cursor, :position, :sequence, :key::text, :alone::boolean, :raw, 'dead',
-  :error_type, :error_message, :error_trace, :attempt::int,
-  (case when jsonb_array_length(:failures::jsonb) >= :kept then :failures::jsonb - 0 else :failures::jsonb end)
-    || jsonb_build_array(jsonb_build_object(
-      'attempt', :attempt::int, 'at', {{ text(t.moment) }}, 'error', :error::text)),
-  coalesce(:first_failed_at::timestamptz, t.moment), t.moment, t.moment,
-  :source, :group::text, :first::bigint, :last::bigint, :delivery::bigint
-from (select onceward_now() as moment) as t
+select :cursor, :position, :sequence, cast(:key as text), cast(:alone as boolean), :raw, 'dead',
+  :error_type, :error_message, :error_trace, cast(:attempt as int), {{ with_failure(:failures) }},
+  coalesce({{ time(:first_failed_at) }}, moment), moment, moment,
+  :source, cast(:group as text), cast(:first as bigint), cast(:last as bigint), cast(:delivery as bigint)
+from (select {{ now }} as moment) as t
+where true
 on conflict (source, cursor_name, position) do update set
   sequence = excluded.sequence, key = excluded.key, alone = excluded.alone, raw = excluded.raw,
   state = 'dead', error_type = excluded.error_type, error_message = excluded.error_message,
@@ -417,32 +380,16 @@ order by counted.name
 
 -- name: parked_insert
 -- Park a message as the last of its key, once; as the head if it is the only one. Without a delay it is due at once.
--- sqlite:
 insert into onceward_parked (cursor_name, position, sequence, key, alone, is_head, raw, attempt,
   {{ due }}, failures, first_failed_at, parked_at)
-values (:cursor, :position, :sequence, :key, :alone,
-  :alone or not exists (select 1 from onceward_parked as o
-    where o.cursor_name = :cursor and o.key = :key and not o.alone),
-  :raw, :attempt,
-  :now + :delay, iif(:delay is null, null, :boot),
-  iif(:delay is null, null, {{ after(:delay) }}),
-  iif(:error is null, :earlier,
-    json_insert(:earlier, '$[#]', json_object('attempt', :attempt, 'at', {{ now }}, 'error', :error))),
-  coalesce(:first_failed_at, iif(:error is null, null, {{ now }})), {{ now }})
-on conflict (cursor_name, position) do nothing
-returning id
--- postgres:
-insert into onceward_parked (cursor_name, position, sequence, key, alone, is_head, raw, attempt,
-  due_at, failures, first_failed_at, parked_at)
-select :cursor, :position, :sequence, :key::text, :alone::boolean,
-  :alone::boolean or not exists (select 1 from onceward_parked as o
-    where o.cursor_name = :cursor and o.key = :key::text and not o.alone),
-  :raw, :attempt::int,
-  t.moment + :delay::float8 * interval '1 second',
-  case when :error::text is null then :earlier::jsonb else :earlier::jsonb || jsonb_build_array(jsonb_build_object(
-    'attempt', :attempt::int, 'at', {{ text(t.moment) }}, 'error', :error::text)) end,
-  coalesce(:first_failed_at::timestamptz, case when :error::text is null then null else t.moment end), t.moment
-from (select onceward_now() as moment) as t
+select :cursor, :position, :sequence, cast(:key as text), cast(:alone as boolean),
+  cast(:alone as boolean) or not exists (select 1 from onceward_parked as o
+    where o.cursor_name = :cursor and o.key = cast(:key as text) and not o.alone),
+  :raw, cast(:attempt as int), {{ due_in(:delay) }},
+  case when cast(:error as text) is not null then {{ with_failure(:earlier) }} else :earlier end,
+  coalesce({{ time(:first_failed_at) }}, case when cast(:error as text) is not null then moment end), moment
+from (select {{ now }} as moment) as t
+where true
 on conflict (cursor_name, position) do nothing
 returning id
 
@@ -456,17 +403,10 @@ order by since, cursor_name, line limit :limit
 
 -- name: parked_lines
 -- Count parked messages of these keys, each given with its cursor.
--- sqlite:
-select line.value ->> 0 as cursor_name, line.value ->> 1 as key, count(parked.id)
-from json_each(:lines) as line
+select listed.item ->> 0 as cursor_name, listed.item ->> 1 as key, count(parked.id)
+from {{ items(:lines) }}
 left join onceward_parked as parked
-  on parked.cursor_name = line.value ->> 0 and parked.key = line.value ->> 1 and not parked.alone
-group by 1, 2
--- postgres:
-select line ->> 0 as cursor_name, line ->> 1 as key, count(parked.id)
-from jsonb_array_elements(:lines::jsonb) as line
-left join onceward_parked as parked
-  on parked.cursor_name = line ->> 0 and parked.key = line ->> 1 and not parked.alone
+  on parked.cursor_name = listed.item ->> 0 and parked.key = listed.item ->> 1 and not parked.alone
 group by 1, 2
 
 -- name: parked_list
@@ -525,27 +465,13 @@ update onceward_parked set sequence = :sequence where cursor_name = :cursor and 
 
 -- name: parked_reschedule
 -- Record one more failed attempt of a parked message that is unchanged since it was read, and its next due time.
--- sqlite:
 update onceward_parked set
-  attempt = attempt + 1,
-  due_seconds = :now + :delay, due_boot = :boot,
-  due_at = {{ after(:delay) }},
-  first_failed_at = coalesce(first_failed_at, {{ now }}),
-  failures = json_insert(
-    case when json_array_length(failures) >= :kept then json_remove(failures, '$[0]') else failures end,
-    '$[#]', json_object('attempt', attempt + 1, 'at', {{ now }}, 'error', :error))
-where id = :id and attempt = :attempt and is_head
-returning id
--- postgres:
-update onceward_parked set
-  attempt = attempt + 1,
-  due_at = t.moment + :delay * interval '1 second',
-  first_failed_at = coalesce(first_failed_at, t.moment),
-  failures = (case when jsonb_array_length(failures) >= :kept then failures - 0 else failures end)
-    || jsonb_build_array(jsonb_build_object(
-      'attempt', attempt + 1, 'at', {{ text(t.moment) }}, 'error', :error::text))
-from (select onceward_now() as moment) as t
-where id = :id and attempt = :attempt and is_head
+  attempt = :attempt,
+  {{ set_due(:delay) }},
+  first_failed_at = coalesce(first_failed_at, moment),
+  failures = {{ with_failure(failures) }}
+from (select {{ now }} as moment) as t
+where id = :id and attempt = :attempt - 1 and is_head
 returning id
 
 -- name: parked_waiting

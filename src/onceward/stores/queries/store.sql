@@ -36,8 +36,5 @@ select {{ text({{ now }}) }}
 
 -- name: store_window
 -- Return the time :seconds seconds ago, and now, by the store's clock.
--- sqlite:
-select {{ ago(:seconds) }}, {{ now }}
--- postgres:
-select {{ text(moment - make_interval(secs => :seconds::float8)) }}, {{ text(moment) }}
-from (select onceward_now() as moment) as now
+select {{ text({{ seconds_before(moment) }}) }}, {{ text(moment) }}
+from (select {{ now }} as moment) as t

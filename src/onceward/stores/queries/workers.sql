@@ -52,22 +52,12 @@ order by measure.cursor_name limit :limit
 
 -- name: measure_named
 -- Return the measurements of the named cursors: age, messages processed since, and whether an operator moved it.
--- sqlite:
-select measure.cursor_name, lag_messages, lag_seconds, oldest_at, held_back_by, rate_per_minute, measured_at,
-  {{ elapsed(measured) }},
-  cursor.processed_count - measure.processed_count,
-  cursor.last_position is distinct from measure.position and cursor.processed_count = measure.processed_count
-from json_each(:names) as named
-join onceward_measures as measure on measure.cursor_name = named.value
-join cursor_positions as cursor on cursor.cursor_name = measure.cursor_name
-order by measure.cursor_name
--- postgres:
 select measure.cursor_name, lag_messages, lag_seconds, {{ text(oldest_at) }}, held_back_by,
   rate_per_minute, {{ text(measured_at) }},
   {{ elapsed(measured) }},
   cursor.processed_count - measure.processed_count,
   cursor.last_position is distinct from measure.position and cursor.processed_count = measure.processed_count
-from json_array_elements_text(:names::json) as named (name)
+from {{ named(:names) }}
 join onceward_measures as measure on measure.cursor_name = named.name
 join cursor_positions as cursor on cursor.cursor_name = measure.cursor_name
 order by measure.cursor_name
@@ -131,19 +121,6 @@ on conflict (cursor_name) do update set
 
 -- name: sample_add
 -- Store the last measurements of the named cursors as samples, each at most once in :seconds seconds.
--- sqlite:
-insert into onceward_samples (cursor_name, taken_at, position, processed_count, lag_messages, lag_seconds)
-select cursor_name, measured_at, iif(length(position) <= :characters, position, null),
-  processed_count, lag_messages, lag_seconds
-from onceward_measures as measure
-where cursor_name {{ in_texts(:names) }}
-  and not exists (
-    select 1 from onceward_samples as sample
-    where sample.cursor_name = measure.cursor_name
-      and sample.taken_at > strftime('%Y-%m-%dT%H:%M:%fZ', measured_at, -:seconds || ' seconds')
-      and sample.taken_at <= measure.measured_at -- Excludes samples of a clock that was ahead.
-  )
--- postgres:
 insert into onceward_samples (cursor_name, taken_at, position, processed_count, lag_messages, lag_seconds)
 select cursor_name, measured_at, case when length(position) <= :characters then position end,
   processed_count, lag_messages, lag_seconds
@@ -152,7 +129,7 @@ where cursor_name {{ in_texts(:names) }}
   and not exists (
     select 1 from onceward_samples as sample
     where sample.cursor_name = measure.cursor_name
-      and sample.taken_at > measure.measured_at - make_interval(secs => :seconds::float8)
+      and sample.taken_at > {{ seconds_before(measured_at) }}
       and sample.taken_at <= measure.measured_at -- Excludes samples of a clock that was ahead.
   )
 on conflict do nothing
@@ -166,37 +143,21 @@ order by taken_at desc limit :limit
 
 -- name: sample_prune
 -- Remove old samples, and those of a clock that was far ahead, in batches.
--- sqlite:
 delete from onceward_samples where (cursor_name, taken_at) in (
   -- A select around both: for a compound select SQLite scans the entire table.
   select cursor_name, taken_at from (
     select * from (
       select cursor_name, taken_at from onceward_samples
       where taken_at < {{ ago(:seconds) }}
-      order by taken_at limit :limit
-    )
+      order by taken_at limit :limit {{ lock(update skip locked) }}
+    ) as old
     union all
     select * from (
       select cursor_name, taken_at from onceward_samples
       where taken_at > {{ after(:ahead) }}
-      order by taken_at limit :limit
-    )
-  )
-)
-returning 1
--- postgres:
-delete from onceward_samples where (cursor_name, taken_at) in (
-  select * from (
-    select cursor_name, taken_at from onceward_samples
-    where taken_at < {{ ago(:seconds) }}
-    order by taken_at limit :limit for update skip locked
-  ) as old
-  union all
-  select * from (
-    select cursor_name, taken_at from onceward_samples
-    where taken_at > {{ after(:ahead) }}
-    order by taken_at limit :limit for update skip locked
-  ) as ahead
+      order by taken_at limit :limit {{ lock(update skip locked) }}
+    ) as ahead
+  ) as found
 )
 returning 1
 
@@ -293,18 +254,9 @@ order by i.relname, k.place
 
 -- name: worker_beat
 -- Record that a worker is alive; insert it when it is new or was pruned.
--- sqlite:
-insert into onceward_workers
-  (worker, host, pid, started_at, seen_at, seen_seconds, seen_boot, consumers, version)
-values (:worker, :host, :pid, {{ now }}, {{ now }}, :now, :boot, :consumers, :version)
-on conflict (worker) do update set
-  seen_at = excluded.seen_at,
-  seen_seconds = excluded.seen_seconds,
-  seen_boot = excluded.seen_boot
--- postgres:
-insert into onceward_workers (worker, host, pid, started_at, seen_at, consumers, version)
-select :worker, :host, :pid, moment, moment, :consumers, :version from (select onceward_now() as moment) as now
-on conflict (worker) do update set seen_at = excluded.seen_at
+insert into onceward_workers (worker, host, pid, started_at, {{ event(seen) }}, consumers, version)
+values (:worker, :host, :pid, {{ now }}, {{ event_now }}, :consumers, :version)
+on conflict (worker) do update set {{ set_event(seen) }}
 
 -- name: worker_list
 -- List worker processes, last seen first, and the seconds since then.
@@ -325,11 +277,4 @@ returning 1
 
 -- name: worker_stop
 -- Record that a worker stopped.
--- sqlite:
-update onceward_workers set
-  stopped_at = {{ now }}, seen_at = {{ now }}, seen_seconds = :now, seen_boot = :boot
-where worker = :worker
--- postgres:
-update onceward_workers set stopped_at = moment, seen_at = moment
-from (select onceward_now() as moment) as now
-where worker = :worker
+update onceward_workers set stopped_at = {{ now }}, {{ set_event(seen) }} where worker = :worker

@@ -120,14 +120,8 @@ BUGS: Final = (
         harm="A retry that comes late is taken for new work, and is done again.",
         file="stores/queries/outcomes.sql",
         query="outcome_remove",
-        find="""and {{ ended(2592000) }}
-  order by state, until_at
-  limit :batch
-)""",
-        replace="""and {{ ended(0) }}
-  order by state, until_at
-  limit :batch
-)""",
+        find="and {{ ended(2592000) }}",
+        replace="and {{ ended(0) }}",
         test=f"{_OPERATORS}::test_pruning_goes_in_small_batches[sqlite]",
         breaks="I1",
     ),
