@@ -10,21 +10,25 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from onceward.cli.change_plan import Yes, print_change
 from onceward.cli.memory_loader import open_memory
 from onceward.cli.output import JsonFlag, print_json, warn
 from onceward.cli.store_option import StoreUrl
 from onceward.errors import FileMissing, InvalidArgument
 from onceward.system import Clock, SystemClock
+from onceward.system.os_errors import mapped_os_errors
 
 if TYPE_CHECKING:
     from onceward.memory.jsonl_export import ExportProgress
     from onceward.memory.jsonl_import import ImportProblem, ImportProgress
+    from onceward.memory.models import GraphCounts
 
 #: How many problems are printed; the others are counted.
 PROBLEMS_SHOWN: Final = 20
 PROBLEMS_LISTED: Final = 1_000
 #: Interval of progress lines without a terminal.
 PROGRESS_SECONDS: Final = 5.0
+_CHUNK_BYTES: Final = 1024 * 1024
 
 
 def import_(
@@ -74,9 +78,7 @@ def export(
     path: Annotated[
         Path | None, typer.Argument(help="Output file. Default: standard output.")
     ] = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Replace an existing file. Default: refuse.")
-    ] = False,
+    yes: Yes = False,
     store: StoreUrl = None,
     json_output: Annotated[
         bool, typer.Option("--json", help="Print the summary as JSON; without PATH, on stderr.")
@@ -84,7 +86,8 @@ def export(
 ) -> None:
     """Write the memory as JSON Lines, in the format of the MCP reference memory server.
 
-    The file is written atomically. Without PATH, the summary goes to stderr. Exit 1 if an entity
+    Only --yes replaces an existing file; without it, the plan says what would be replaced. A file
+    is written atomically. Without PATH, the summary goes to stderr. Exit 1 if an entity
     was too large, so that only its newest observations were written.
 
     Example: `onceward memory export memory.jsonl`
@@ -98,11 +101,15 @@ def export(
         raise FileMissing(message, fix="create the directory first", path=str(path))
     with open_memory(store) as memory:
         total = memory.graph.counts()
+        replaced = None if path is None or not path.is_file() else _size(path)
+        if path is not None and replaced is not None and not yes:
+            _print_replace_plan(path, replaced, total, json_output=json_output)
+            return
         with _bar("exporting", json_output, total.entities + total.relations) as bar:
             if path is None:
                 done = write_all(memory.graph, _to_stdout, on_progress=bar.exported)
             else:
-                with new_file(path, replace=force) as write:
+                with new_file(path, replace=yes) as write:
                     done = write_all(memory.graph, write, on_progress=bar.exported)
     counts = {
         "entities": done.entities,
@@ -110,7 +117,31 @@ def export(
         "relations": done.relations,
         "cut": done.cut,
     }
-    _print_export_summary(path, counts, json_output=json_output)
+    _print_export_summary(path, replaced, counts, json_output=json_output)
+
+
+def _size(path: Path) -> dict[str, int]:
+    size, lines = 0, 0
+    with mapped_os_errors(path, "reading"), path.open("rb") as file:
+        while chunk := file.read(_CHUNK_BYTES):
+            size, lines = size + len(chunk), lines + chunk.count(b"\n")
+    return {"lines": lines, "bytes": size}
+
+
+def _print_replace_plan(
+    path: Path, replaced: dict[str, int], total: GraphCounts, *, json_output: bool
+) -> None:
+    counts = {
+        "entities": total.entities,
+        "observations": total.observations,
+        "relations": total.relations,
+    }
+    lines = [
+        f"would replace {path}: {replaced['lines']} lines, {replaced['bytes']} bytes",
+        f"would write {_numbers(counts)}",
+    ]
+    values = {"path": str(path), "replaced": replaced, **counts}
+    print_change(lines, applied=False, json_output=json_output, **values)
 
 
 def _reject_directory(path: Path | None) -> None:
@@ -119,9 +150,12 @@ def _reject_directory(path: Path | None) -> None:
         raise InvalidArgument(message, fix="pass a file", field="path")
 
 
-def _print_export_summary(path: Path | None, counts: dict[str, Any], *, json_output: bool) -> None:
+def _print_export_summary(
+    path: Path | None, replaced: dict[str, int] | None, counts: dict[str, Any], *, json_output: bool
+) -> None:
     """Print what was written, without mixing it into the exported lines."""
-    summary = {"path": None if path is None else str(path), **counts}
+    written = {"applied": True, "path": None if path is None else str(path), "replaced": replaced}
+    summary = {**written, **counts}
     where = f" in {path}" if path else ""
     if json_output and path is None:
         import orjson

@@ -100,7 +100,7 @@ def new_file(path: Path, *, replace: bool = False, files: Files | None = None) -
             raise InvalidArgument(message, fix=fix, field="path")
         if not replace:
             message = f"{path} exists"
-            raise Conflict(message, fix="pass another file, or pass --force", path=str(path))
+            raise Conflict(message, fix="pass another file, or --yes to replace it", path=str(path))
     temporary = path.with_name(f".{path.name}.tmp")
     file, _ = open_locked(temporary, disk, follow_links=False)
     try:

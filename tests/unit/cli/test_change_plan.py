@@ -17,6 +17,7 @@ NEED_YES = {
     ("db", "prepare"),
     ("dispatch", "groups", "remove"),
     ("dispatch", "replay"),
+    ("memory", "export"),
     ("memory", "merge"),
     ("outcomes", "forget"),
     ("outcomes", "prune"),

@@ -142,19 +142,45 @@ def test_export_and_import_move_a_memory(run: Run, tmp_path: Path) -> None:
     assert piped.out == path.read_text()
     assert piped.err == "4 entities, 4 observations, 2 relations\n"
     assert json.loads(run("memory", "export", "--json").err)["entities"] == 4
-    refused = run("memory", "export", str(path))
-    assert refused.code == 1
-    assert "exists" in refused.err
-    exported = run("memory", "export", str(path), "--force", "--json").json
-    assert exported == {
-        "path": str(path), "entities": 4, "observations": 4, "relations": 2, "cut": []
-    }  # fmt: skip
     known = run("memory", "import", str(path))
     assert known.out == ("0 entities, 0 observations, 0 relations added; 10 known already\n")
     other = f"sqlite:///{tmp_path / 'other.db'}"
     counts = run("memory", "import", str(path), "--store", other, "--json").json
     assert (counts["entities"], counts["observations"], counts["relations"]) == (4, 4, 2)
     assert run("memory", "export", "--store", other).out == piped.out
+
+
+@pytest.mark.usefixtures("memory")
+def test_an_export_replaces_a_file_only_with_yes(run: Run, tmp_path: Path) -> None:
+    """The plan has the size of what would be lost, and of what would be written."""
+    path = tmp_path / "out.jsonl"
+    new = {
+        "applied": True, "path": str(path), "replaced": None, "entities": 4, "observations": 4,
+        "relations": 2, "cut": [],
+    }  # fmt: skip
+    assert run("memory", "export", str(path), "--json").json == new
+    exported = path.read_text()
+    path.write_text("mine\nas well\n")
+    planned = run("memory", "export", str(path))
+    assert (planned.code, planned.out.splitlines()) == (
+        0,
+        [
+            f"would replace {path}: 2 lines, 13 bytes",
+            "would write 4 entities, 4 observations, 2 relations",
+            "nothing was changed; pass --yes to apply",
+        ],
+    )
+    replaced = {"lines": 2, "bytes": 13}
+    planned_values = {key: new[key] for key in ("path", "entities", "observations", "relations")}
+    assert run("memory", "export", str(path), "--json").json == {
+        "applied": False, "replaced": replaced, **planned_values
+    }  # fmt: skip
+    assert path.read_text() == "mine\nas well\n"
+    assert run("memory", "export", str(path), "--yes", "--json").json == {
+        **new, "replaced": replaced
+    }  # fmt: skip
+    assert path.read_text() == exported
+    assert run("memory", "export", str(path), "--yes").out.endswith(f"2 relations in {path}\n")
 
 
 def test_import_names_what_it_left_out(run: Run, tmp_path: Path) -> None:
@@ -270,7 +296,7 @@ def test_doctor_counts_and_checks(run: Run, monkeypatch: pytest.MonkeyPatch) -> 
         (("export", "/nowhere/m.jsonl"), 2, "/nowhere does not exist"),
         (("export", "/tmp"), 2, "is a directory"),
         (("export", "/dev/null"), 2, "is not a regular file"),
-        (("export", "/dev/null", "--force"), 2, "is not a regular file"),
+        (("export", "/dev/null", "--yes"), 2, "is not a regular file"),
         (("fix", "x"), 2, "--strategy"),
         (("fix", "x", "--strategy", " "), 1, "no entity"),
         (("capture",), 2, "Missing argument"),
