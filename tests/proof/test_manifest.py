@@ -18,7 +18,7 @@ import pytest
 from tests.proof.bugs.bank import BUGS
 from tests.proof.report import promises
 
-ROOT: Final = Path(__file__).parent.parent
+ROOT: Final = Path(__file__).parents[2]
 MANIFEST: Final = ROOT / "tests" / "manifest.toml"
 #: The failure modes closed so far; a closed one stays closed.
 CLOSED: Final = {f"h{number:02}" for number in [*range(1, 66), *range(68, 74)]}
