@@ -9,7 +9,15 @@ import re
 import pytest
 
 from onceward import errors
-from onceward.errors import DiskFull, InvalidCursor, NotCanonical, OncewardError, StorageError
+from onceward.errors import (
+    DiskFull,
+    InvalidCursor,
+    LeaseLost,
+    NotCanonical,
+    OncewardError,
+    StorageError,
+    VersionMismatch,
+)
 
 CLASSES = [
     found
@@ -78,17 +86,30 @@ def test_plain_facts_can_be_sent_as_json() -> None:
     """What `to_dict` returns goes over the wire as it is."""
     error = StorageError("Broken.", path="/log", errno=5)
     assert json.loads(json.dumps(error.to_dict()))["error"]["context"] == {
+        "fix": StorageError.default_fix,
         "path": "/log",
         "errno": 5,
     }
+
+
+@pytest.mark.parametrize(("is_ambiguous", "fix"), [(False, "is rolled back"), (True, "is stored")])
+def test_a_lost_lease_says_what_is_stored(is_ambiguous: bool, fix: str) -> None:
+    """After an ambiguous checkpoint, a rollback would be a promise that is not kept."""
+    assert LeaseLost("mail", 3, 3, is_ambiguous=is_ambiguous).fix.endswith(fix)
+
+
+@pytest.mark.parametrize(("stored", "fix"), [(1, "migrations"), (3, "at version 3 or later")])
+def test_a_position_cannot_be_migrated_down(stored: int, fix: str) -> None:
+    """Migrations lead up only, so an older worker needs another fix."""
+    assert fix in VersionMismatch("mail", stored, 2).fix
 
 
 def test_fix_of_the_class_is_used_unless_the_raiser_knows_better() -> None:
     """An error that knows what to do says so; one that does not has no empty advice."""
     assert DiskFull().context == {"fix": DiskFull.default_fix}
     assert DiskFull(fix="delete the logs").fix == "delete the logs"
-    assert InvalidCursor().fix == 'reset `since` to "0"'
-    assert StorageError().context == {}
+    assert 'cursor "0"' in InvalidCursor().fix
+    assert OncewardError().context == {}
 
 
 def test_not_canonical_names_the_place() -> None:

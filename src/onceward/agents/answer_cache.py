@@ -232,7 +232,7 @@ def _digest_in(key: str) -> str:
     matched = _KEY.fullmatch(key)
     if matched is None:
         message = f"key: {key[:80]!r} is not an idempotency key"
-        raise InvalidArgument(message, fix="pass `ik:` and 64 hexadecimal digits", field="key")
+        raise InvalidArgument(message, fix="pass `ik:` and 64 lower-case hex digits", field="key")
     return matched[1]
 
 

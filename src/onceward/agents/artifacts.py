@@ -46,7 +46,7 @@ def check_path(path: str, workspace: Path | None = None) -> None:
         _refuse(path, f"is in `{parts[0]}`, which is reserved for Onceward's own files")
     closed = FORBIDDEN_FOLDERS.intersection(parts)
     if closed:
-        _refuse(path, f"is in `{min(closed)}`")
+        _refuse(path, f"is in `{min(closed)}`, where no artifact may be")
     if workspace is not None:
         _check_ancestors(path, workspace)
 
@@ -113,7 +113,7 @@ def _check_ancestors(path: str, workspace: Path) -> None:
 def _refuse(path: str, problem: str, cause: Exception | None = None) -> NoReturn:
     shown = _shown(path)
     message = f"artifact {shown!r} {problem}"
-    fix = "name a regular file by its path in the workspace, such as src/main.py, without links"
+    fix = "name a regular file of yours by its path in the workspace, such as src/main.py"
     raise InvalidArgument(message, fix=fix, field="path", path=shown) from cause
 
 

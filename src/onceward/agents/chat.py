@@ -20,6 +20,7 @@ from onceward.agents.chat_messages import ChatDelivery, ChatMessage, DeliveryRea
 from onceward.agents.handlers import HandlerCalls
 from onceward.agents.line_reader import ReceivedLine
 from onceward.agents.message_writer import MessageWriter
+from onceward.agents.protocol import message_and_fix
 from onceward.agents.stdio_streams import LineQueue, run_on_streams
 from onceward.errors import InvalidArgument, OncewardError
 from onceward.system import Clock, SystemClock
@@ -71,11 +72,12 @@ class Chat:
     def reply(self, text: str, *, key: str | None = None) -> None:
         """Send a reply; a reply with the same key is sent only once."""
         if not text:
-            message = "text: must be a text that is not empty"
-            raise InvalidArgument(message, fix="pass a text, or do not reply", field="text")
+            message = f"text: must be a non-empty string, not {text!r}; nothing was sent"
+            raise InvalidArgument(message, fix="pass a text, or send no reply", field="text")
         size = len(text.encode(errors="replace"))
         if size > chat_messages.TEXT_BYTES_MAX:
-            message = f"text: has {size} bytes; at most {chat_messages.TEXT_BYTES_MAX} are allowed"
+            most = chat_messages.TEXT_BYTES_MAX
+            message = f"text: has {size} bytes; at most {most} are allowed; nothing was sent"
             raise InvalidArgument(message, fix="split it into several replies", field="text")
         with self._lock:
             self._check_active()
@@ -93,8 +95,8 @@ class Chat:
 
     def _check_active(self) -> None:
         if self._has_ended:
-            message = "this handler call has ended; nothing was sent"
-            raise CallOver(message, fix="reply before the handler returns")
+            message = "this handler call has ended: nothing was sent, and no follow-up was taken"
+            raise CallOver(message, fix="call reply() and follow_ups() before the handler returns")
 
 
 Handler = Callable[[Chat], str | Awaitable[str | None] | None]
@@ -140,8 +142,9 @@ class ChatAgent:
         dispatcher gives them to the agent's next process, and both must not answer.
         """
         if self._handler is None:
-            message = "this agent has no handler"
-            raise InvalidArgument(message, fix="decorate a function with @agent.on_message")
+            message = "this agent has no message handler; it was not started"
+            fix = "decorate a function with @agent.on_message before run()"
+            raise InvalidArgument(message, fix=fix)
         run_on_streams(self._run, stdin, stdout)
 
     def take_follow_ups(self) -> list[ChatDelivery]:
@@ -182,7 +185,7 @@ class ChatAgent:
     def _handle(self, arrival: ChatDelivery | InvalidArgument) -> bool:
         """Handle a delivery; return False if that failed."""
         if isinstance(arrival, InvalidArgument):
-            self._send_error(arrival.message, code="INVALID_MESSAGE", is_retryable=False)
+            self._send_error(message_and_fix(arrival), code="INVALID_MESSAGE", is_retryable=False)
             return False
         chat = Chat(arrival, self)
         self.writer.set_status("busy")
@@ -190,7 +193,7 @@ class ChatAgent:
             self._answer(chat)
         except OncewardError as exc:
             self._send_error(
-                exc.message, code=exc.code, is_retryable=exc.retryable, upto=chat.end()
+                message_and_fix(exc), code=exc.code, is_retryable=exc.retryable, upto=chat.end()
             )
             return False
         except (Exception, SystemExit) as exc:  # noqa: BLE001 - any failure is reported
@@ -207,8 +210,8 @@ class ChatAgent:
         assert self._handler is not None
         reply = self._calls.call(self._handler, chat)
         if not (reply is None or isinstance(reply, str)):
-            message = f"the handler returned {type(reply).__name__}, which is not text"
-            raise BadResult(message, fix="return a str or None")
+            message = f"the handler returned a {type(reply).__name__}, not a str or None"
+            raise BadResult(message, fix="return the reply as text, or None for no reply")
         if reply:
             chat.reply(reply)
 

@@ -43,11 +43,12 @@ class ChatExecOptions:
     def __post_init__(self) -> None:
         """Reject invalid options at start, before any message arrives."""
         if not self.program or not self.program[0]:
-            message = "program: is missing"
+            message = "program: is missing or empty; the agent was not started"
             fix = "pass a program and its arguments after `--`"
             raise InvalidArgument(message, fix=fix, field="program")
-        if self.seconds is not None and self.seconds <= 0:
-            message = "--timeout: must be more than 0"
+        if self.seconds is not None and not self.seconds > 0:
+            seconds = f"{self.seconds:g}"
+            message = f"--timeout: must be more than 0, not {seconds}; the agent was not started"
             raise InvalidArgument(
                 message, fix="pass a number of seconds, such as 300", field="timeout"
             )

@@ -162,13 +162,16 @@ class DeliveryReader:
         began, self._parts = self._parts, []
         if isinstance(line, OversizedLine):
             problem = f"has {line.size} bytes; at most {LINE_BYTES_MAX} are allowed"
-            raise MessageRefused(path="line", problem=problem)
+            raise MessageRefused(path="line", problem=problem, fix=protocol.SEND_LESS)
         message = decode(line)
         if message["kind"] != "message":
-            raise MessageRefused(path="kind", problem="must be message")
+            problem = f"must be message, not {message['kind']}"
+            raise MessageRefused(path="kind", problem=problem, fix="send deliveries only")
         names = ("run_id", "group", "upto", "is_follow_up")
         if began and any(began[0][name] != message[name] for name in names):
-            raise MessageRefused(path="message.upto", problem="belongs to another delivery")
+            problem = f"differs in {', '.join(names)} from the lines before it"
+            fix = "send the lines of one delivery in a row; this one was discarded"
+            raise MessageRefused(path="message", problem=problem, fix=fix)
         parts = [*began, message]
         if message["more"]:
             self._parts = parts

@@ -91,11 +91,15 @@ def program_error(
     # Truncated: the last argument may be a long prompt.
     shown, code = shlex.join(line)[:200], result.exit_code
     if result.has_timed_out:
-        return TimedOut(f"{shown} took longer than {seconds:.0f} s{_output_excerpt(result)}")
+        message = f"{shown} was killed after {seconds:g} s, its timeout{_output_excerpt(result)}"
+        fix = "make it faster, or raise --timeout and, in a run, limits.timeout_seconds"
+        return TimedOut(message, fix=fix)
     if code is None:
         by = _signal_name(result.signal)
         return ProgramInterrupted(f"{shown} was killed by {by}{_output_excerpt(result)}")
-    kind = ProgramInterrupted if code == EXIT_RETRY_LATER else ProgramFailed
+    kind: type[OncewardError] = ProgramFailed
+    if code == EXIT_RETRY_LATER:
+        kind, shown = ProgramInterrupted, f"{shown} asks for a retry later: it"
     return kind(f"{shown} ended with exit code {code}{_output_excerpt(result)}")
 
 
@@ -231,7 +235,7 @@ class _ProgramRunner:
         stdin: str | None = None,
         seconds: float | None = None,
     ) -> ProgramResult:
-        left = self._seconds_left(command)
+        left = self._seconds_left(command, line)
         program = Program(
             command=line,
             directory=command.workspace,
@@ -249,13 +253,14 @@ class _ProgramRunner:
             raise program_error(line, result, program.seconds)
         return result
 
-    def _seconds_left(self, command: Command) -> float:
+    def _seconds_left(self, command: Command, line: Sequence[str]) -> float:
         """Return the seconds left until the answer must be sent."""
         left = (datetime.fromisoformat(command.deadline) - self._clock.now()).total_seconds()
         left -= min(MARGIN_SECONDS, left * MARGIN_SHARE)
         if left <= 0:
-            message = f"the deadline {command.deadline} has passed"
-            raise TimedOut(message)
+            shown = shlex.join(line)[:200]
+            message = f"the command's deadline {command.deadline} has passed; {shown} was not run"
+            raise TimedOut(message, fix="raise limits.timeout_seconds of this action")
         return left
 
     def _raise_on_failure(self, result: ProgramResult) -> None:

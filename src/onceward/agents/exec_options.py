@@ -44,10 +44,11 @@ class ExecOptions:
         if self.type not in ACTIONS:
             _refuse("--type", f"{self.type!r} is not a type of agent", _one_of(ACTIONS))
         if not self.program or not self.program[0]:
-            _refuse("program", "is missing", "pass a program and its arguments after `--`")
+            _refuse("program", "is missing or empty", "pass a program and its arguments after `--`")
         judges = self.type in VERDICTS
         if judges and self.verdict not in FORMS:
-            _refuse("--verdict", f"{self.verdict!r} is not a verdict format", _one_of(FORMS))
+            problem = f"{self.verdict!r} is not a verdict format, and a {self.type} needs one"
+            _refuse("--verdict", problem, _one_of(FORMS))
         if judges and self.check is not None:
             _refuse("--check", f"a {self.type} gives a verdict and runs no check", "omit --check")
         if judges and self.allows_failures:
@@ -55,8 +56,9 @@ class ExecOptions:
         if not judges and self.verdict is not None:
             fix = "omit --verdict, or pass --type reviewer"
             _refuse("--verdict", "a builder gives no verdict", fix)
-        if self.seconds is not None and self.seconds <= 0:
-            _refuse("--timeout", "must be more than 0", "pass a number of seconds, such as 300")
+        if self.seconds is not None and not self.seconds > 0:
+            problem = f"must be more than 0, not {self.seconds:g}"
+            _refuse("--timeout", problem, "pass a number of seconds, such as 300")
 
 
 def _one_of(words: Iterable[str]) -> str:

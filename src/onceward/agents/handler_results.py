@@ -40,8 +40,9 @@ class HandlerResult:
         """Refuse a single path instead of a list of paths: it would be read as characters."""
         for name, value in (("artifacts", self.artifacts), ("read", self.read)):
             if isinstance(value, str):
-                message = f"{name}: must be a list of paths"
-                raise InvalidArgument(message, fix="put the path into a list", field=name)
+                message = f"{name}: is one path, not a list of paths"
+                fix = f'pass a list, such as {name}=["src/a.py"]'
+                raise InvalidArgument(message, fix=fix, field=name)
 
 
 def completed(
@@ -107,8 +108,9 @@ def event_of(agent_type: str, result: HandlerResult) -> tuple[str, str | None]:
     found = _EVENTS.get((agent_type, result.status))
     if found is None:
         can = [status for each, status in _EVENTS if each == agent_type]
-        message = f"status: a {agent_type} cannot answer {result.status!r}"
-        raise InvalidArgument(message, fix=f"answer one of {', '.join(can)}", field="status")
+        words = " or ".join(can)
+        message = f"status: a {agent_type} cannot answer {result.status!r:.60}, only {words}"
+        raise InvalidArgument(message, fix="return a result with such a status", field="status")
     event, has_status = found
     return event, result.status if has_status else None
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Self
 
 from onceward.errors import InvalidArgument
 
@@ -24,16 +24,16 @@ _CAUSES_MAX: Final = 20
 class HandlerCalls:
     """Calls handlers; coroutines share one event loop, which is closed with the agent."""
 
-    def __init__(self, retryable: Sequence[object] = ()) -> None:
+    def __init__(self, retryable: object = ()) -> None:
         """Treat these exception classes as retryable too."""
         found: list[type[Exception]] = []
+        # One class instead of a sequence is a frequent mistake, and cannot be iterated over.
+        if not isinstance(retryable, Iterable):
+            _refuse(f"must be a tuple of exception classes, not {retryable!r:.60}")
         for each in retryable:
-            if isinstance(each, type) and issubclass(each, Exception):
-                found.append(each)
-            else:
-                message = f"retryable: {each!r} is not an exception class"
-                fix = "pass classes, such as retryable=(RateLimited,)"
-                raise InvalidArgument(message, fix=fix, field="retryable")
+            if not isinstance(each, type) or not issubclass(each, Exception):
+                _refuse(f"{each!r:.60} is not a subclass of Exception")
+            found.append(each)
         self._retryable = tuple(found)
         self._loop: asyncio.Runner | None = None
 
@@ -65,6 +65,12 @@ class HandlerCalls:
         # One loop for all commands, so that handlers can reuse connections.
         self._loop = self._loop or asyncio.Runner()
         return self._loop.run(wait())
+
+
+def _refuse(problem: str) -> NoReturn:
+    message = f"retryable: {problem}; the agent was not created"
+    fix = "pass a tuple of classes, such as retryable=(RateLimited,)"
+    raise InvalidArgument(message, fix=fix, field="retryable")
 
 
 def version_of(handler: Callable[..., object]) -> str:

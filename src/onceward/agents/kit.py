@@ -22,7 +22,7 @@ from onceward.agents.handler_results import HandlerResult, event_of
 from onceward.agents.handlers import HandlerCalls, version_of
 from onceward.agents.line_reader import LINE_BYTES_MAX, OversizedLine
 from onceward.agents.message_writer import MessageWriter
-from onceward.agents.protocol import Message
+from onceward.agents.protocol import Message, message_and_fix
 from onceward.agents.stdio_streams import LineQueue, run_on_streams
 from onceward.errors import FileMissing, InvalidArgument, MessageRefused, OncewardError, WrongPath
 from onceward.keys.canonical import loads
@@ -112,8 +112,9 @@ class Agent:
         env = os.environ if environ is None else environ
         wanted = type or env.get("ONCEWARD_AGENT", "")
         if wanted not in protocol.AGENT_TYPES:
-            message = f"type: {wanted!r} is not a type of agent"
-            fix = f"pass one of {', '.join(protocol.AGENT_TYPES)}"
+            known = ", ".join(protocol.AGENT_TYPES)
+            message = f"type: must be one of {known}, not {wanted!r:.60}"
+            fix = 'pass type="builder", or start the agent with a run, which sets ONCEWARD_AGENT'
             raise InvalidArgument(message, fix=fix, field="type")
         #: builder, reviewer or spec_maintainer.
         self.type: str = wanted
@@ -159,10 +160,11 @@ class Agent:
         try:
             if isinstance(line, OversizedLine):
                 problem = f"has {line.size} bytes; at most {LINE_BYTES_MAX} are allowed"
-                raise MessageRefused(path="line", problem=problem)
+                raise MessageRefused(path="line", problem=problem, fix=protocol.SEND_LESS)
             message = protocol.decode(line)
             if message["kind"] != "command":
-                raise MessageRefused(path="kind", problem="must be command")
+                problem = f"must be command, not {message['kind']}"
+                raise MessageRefused(path="kind", problem=problem, fix="send commands only")
         except InvalidArgument as exc:
             self._refuse(line, exc)
         else:
@@ -171,14 +173,15 @@ class Agent:
     def _refuse(self, line: bytes | OversizedLine, problem: InvalidArgument) -> None:
         """Answer an invalid command with an error, or log it if it cannot be answered."""
         address = _reply_address(line)
-        failure = _CommandFailure(code="INVALID_COMMAND", message=problem.message)
+        text = message_and_fix(problem)
+        failure = _CommandFailure(code="INVALID_COMMAND", message=text)
         try:
             if address is not None:
                 self._send_answer(address, self._error_answer(failure))
                 return
         except InvalidArgument:
             pass  # Its ids are invalid, so it cannot be answered.
-        self.send_log(f"rejected a message: {problem.message}", level="error")
+        self.send_log(f"rejected a message: {text}", level="error")
 
     def _handle(self, message: Message) -> None:
         try:
@@ -227,7 +230,8 @@ class Agent:
                 answer = self._run_handler(message, handler, version)
             self.cache.put(answer, self.workspace)
         except OncewardError as exc:
-            text = f"the work is done, but its answer could not be cached: {exc.message}"
+            # Also raised by the search for a reusable answer, before the handler was called.
+            text = f"the answer cache failed; the work may be done: {message_and_fix(exc)}"
             raise _CommandFailure(code="NOT_KEPT", message=text, retryable=True) from exc
         return answer
 
@@ -254,7 +258,7 @@ class Agent:
             return self._calls.call(handler, Command(message, self.workspace, self))
         except OncewardError as exc:
             raise _CommandFailure(
-                code=exc.code, message=exc.message, retryable=exc.retryable
+                code=exc.code, message=message_and_fix(exc), retryable=exc.retryable
             ) from exc
         except (Exception, SystemExit) as exc:
             traceback.print_exc(file=sys.stderr)
@@ -267,7 +271,8 @@ class Agent:
     def _handler_for(self, message: Message) -> Handler:
         """Return the handler; raise if the command is for another agent or its key is wrong."""
         if message["to"]["agent_type"] != self.type:
-            text = f"this is a {self.type}, not a {message['to']['agent_type']}"
+            wanted = message["to"]["agent_type"]
+            text = f"the command is for a {wanted}, but this agent is a {self.type}"
             raise _CommandFailure(code="WRONG_AGENT", message=text)
         key = idempotency_key(
             action=message["action"],
@@ -277,12 +282,13 @@ class Agent:
             expected_outputs=message["expected_outputs"],
         )
         if key != message["idempotency_key"]:
-            text = f"the key of this command is {key}, not {message['idempotency_key']}"
+            given = message["idempotency_key"]
+            text = f"the command has the idempotency_key {given}, but its content has {key}"
             raise _CommandFailure(code="KEY_MISMATCH", message=text)
         handler = self._handlers.get(message["action"])
         if handler is None:
-            can = ", ".join(sorted(self._handlers)) or "nothing"
-            text = f"this agent handles {can}, not {message['action']}"
+            can = ", ".join(sorted(self._handlers)) or "none"
+            text = f"this agent has no handler for {message['action']}; it has handlers for: {can}"
             raise _CommandFailure(code="UNKNOWN_ACTION", message=text)
         return handler
 
@@ -311,11 +317,10 @@ class Agent:
             # An answer that cannot be sent must not be cached.
             protocol.encode(self._event(message, answer))
         except FileMissing as exc:
-            raise _CommandFailure(
-                code="MISSING_OUTPUT", message=exc.message, retryable=True
-            ) from exc
+            text = f"{exc.message}, but the command requires it or the result names it"
+            raise _CommandFailure(code="MISSING_OUTPUT", message=text, retryable=True) from exc
         except (InvalidArgument, WrongPath) as exc:
-            raise _CommandFailure(code="BAD_RESULT", message=exc.message) from exc
+            raise _CommandFailure(code="BAD_RESULT", message=message_and_fix(exc)) from exc
         return answer
 
     def _error_answer(self, failure: _CommandFailure) -> AgentAnswer:

@@ -99,7 +99,9 @@ class MessageWriter:
         try:
             clean = self._redactor.value(value)
         except RecursionError as exc:
-            raise MessageRefused(path="payload", problem="is too deeply nested") from exc
+            raise MessageRefused(
+                path="payload", problem="is nested too deeply", fix=protocol.SEND_LESS
+            ) from exc
         assert isinstance(clean, dict)
         return clean
 

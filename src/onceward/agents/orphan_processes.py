@@ -109,7 +109,7 @@ def end_group(group: int, *, clock: Clock) -> None:
             return
         if clock.monotonic() >= until:
             message = f"process group {group} still exists {GONE_SECONDS_MAX:g} s after SIGKILL"
-            fix = f"find out what blocks it: ps -o pid,stat,wchan,cmd -g {group}"
+            fix = f"see what blocks it: ps -o pid,user,stat,wchan,cmd -g {group}; then try again"
             raise AgentFailed(message, code="AGENT_STUCK", retryable=True, fix=fix, group=group)
         clock.sleep(_POLL_SECONDS)
 

@@ -5,6 +5,7 @@ Owns the process group, the pipes and the timeout. Knows neither agents nor what
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import selectors
@@ -142,10 +143,10 @@ def _end_group(process: subprocess.Popen[bytes]) -> None:
 
 def _refused(command: Sequence[str], exc: OSError | ValueError) -> ProgramRefused:
     reason = exc.strerror if isinstance(exc, OSError) and exc.strerror else str(exc)
-    fix = "name a program that is installed and executable"
-    if "too long" in reason.lower():
-        fix = "pass the prompt on standard input instead"
-    return ProgramRefused(f"cannot start {command[0]}: {reason}", fix=fix)
+    fix = "name a program that is installed and executable, or remove the cause named above"
+    if getattr(exc, "errno", None) == errno.E2BIG:
+        fix = "pass the prompt with --stdin, not --argument, or shorten the arguments"
+    return ProgramRefused(f"cannot start {command[0]:.200}: {reason}", fix=fix)
 
 
 class _ProgramMonitor:

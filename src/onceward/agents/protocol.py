@@ -14,7 +14,7 @@ from typing import Any, Final
 from jsonschema_rs import Draft202012Validator
 
 from onceward.agents.line_reader import LINE_BYTES_MAX
-from onceward.errors import InvalidArgument, MessageRefused, NotCanonical
+from onceward.errors import InvalidArgument, MessageRefused, NotCanonical, OncewardError
 from onceward.keys.canonical import compact_json, join_path, loads
 from onceward.keys.command import idempotency_key
 
@@ -31,7 +31,8 @@ PROGRESS_EVENTS: Final = frozenset({"builder.progress", "artifact.produced"})
 DEPTH_MAX: Final = 100
 
 _SHOWN_CHARACTERS: Final = 200
-_SMALLER: Final = "write large content to a file and declare it as an artifact"
+#: The fix for a message that is too long or nested too deeply.
+SEND_LESS: Final = "send less: write large content to a file, and send its path"
 
 
 def encode(
@@ -45,7 +46,7 @@ def encode(
     line = compact_json(message, root=str(message["kind"])) + b"\n"
     if len(line) > line_bytes_max:
         problem = f"takes {len(line)} bytes, and a line has at most {line_bytes_max}"
-        raise MessageRefused(str(message["kind"]), problem, fix=_SMALLER)
+        raise MessageRefused(str(message["kind"]), problem, fix=SEND_LESS)
     return line
 
 
@@ -58,11 +59,11 @@ def decode(
     """
     if len(line) > line_bytes_max:
         problem = f"has {len(line)} bytes; at most {line_bytes_max} are allowed"
-        raise MessageRefused(path="line", problem=problem, fix=_SMALLER)
+        raise MessageRefused(path="line", problem=problem, fix=SEND_LESS)
     message = loads(line)
     if not isinstance(message, dict):
         raise MessageRefused(
-            path="line", problem="is not a JSON object", fix="send one object per line"
+            path="line", problem="is JSON, but not an object", fix="send one object per line"
         )
     check(message, kinds=kinds)
     try:
@@ -82,7 +83,7 @@ def check(message: Mapping[str, Any], *, kinds: Sequence[str] = KINDS) -> Messag
     plain = message if isinstance(message, dict) else dict(message)
     if kind != "command" and _is_too_deep(plain):
         problem = f"is nested deeper than {DEPTH_MAX} levels"
-        raise MessageRefused(kind, problem, fix=_SMALLER)
+        raise MessageRefused(kind, problem, fix=SEND_LESS)
     try:
         wrong = next(_validator(kind).iter_errors(plain), None)
     except ValueError as exc:  # Values that are not JSON, such as bytes or a set.
@@ -91,7 +92,7 @@ def check(message: Mapping[str, Any], *, kinds: Sequence[str] = KINDS) -> Messag
         path = kind
         for step in wrong.instance_path:
             path = join_path(path, step)
-        fix = f"see the JSON Schema of {kind} in onceward/agents/schemas"
+        fix = f"follow the JSON Schema onceward/agents/schemas/{kind}.json"
         raise MessageRefused(path, _truncated(wrong.message), fix=fix)
     return plain
 
@@ -100,10 +101,15 @@ def schema(kind: str) -> str:
     """Return the shipped JSON Schema of a kind of message."""
     known = dict.fromkeys((*KINDS, *CHAT_KINDS))
     if kind not in known:
-        message = f"there is no message of kind {kind!r}"
+        message = f"kind: there is no message of kind {kind!r:.60}"
         raise InvalidArgument(message, fix=f"name one of {', '.join(known)}", field="kind")
     file = resources.files("onceward.agents") / "schemas" / f"{kind}.json"
     return file.read_text(encoding="utf-8")
+
+
+def message_and_fix(error: OncewardError) -> str:
+    """Return an error in one text, since messages between processes have no field for its fix."""
+    return f"{error.message} (fix: {error.fix})" if error.fix else error.message
 
 
 def is_terminal(event: Mapping[str, Any]) -> bool:

@@ -143,12 +143,19 @@ class ReplyReceiver:
         """Refuse an event that matches the schema but not its command."""
         command = pending.command
         if event["from"]["agent_type"] != pending.agent or event["task_id"] != command["task_id"]:
-            problem = f"it is from {event['from']['agent_type']} for {event['task_id']}"
+            sender, wanted = event["from"]["agent_type"], command["task_id"]
+            problem = (
+                f"it is from a {sender} for {event['task_id']}, "
+                f"not from a {pending.agent} for {wanted}"
+            )
             raise self._rejected(pending, "BAD_ANSWER", problem)
         observed = event.get("observed_version")
         if observed is not None and observed != command["version"]:
             expected = command["version"]["snapshot_id"]
-            problem = f"it observed {observed['snapshot_id']}, not {expected}"
+            problem = (
+                f"its observed_version is {observed['snapshot_id']}, "
+                f"but the command is for {expected}"
+            )
             raise self._rejected(pending, "VERSION_MISMATCH", problem)
         for artifact in event.get("artifacts", ()):
             try:
@@ -160,6 +167,6 @@ class ReplyReceiver:
         shown = self._redactor.text(problem)
         action = pending.command["action"]
         message = f"the {pending.agent}'s answer to {action} was rejected: {shown}"
-        fix = "correct the agent; see the protocol in the reference of agents"
+        fix = "correct the agent; answers follow onceward/agents/schemas/event.json"
         # Only a garbled answer may be better at the next attempt.
         return AgentFailed(message, code=code, retryable=code == "BAD_ANSWER", fix=fix)

@@ -86,7 +86,8 @@ def read_scenario(path: Path) -> Scenario:
         value = json.loads(text)
     except (ValueError, RecursionError) as exc:
         message = f"{path} is not valid JSON: {exc}"
-        raise InvalidArgument(message, fix="correct the file", path=str(path)) from exc
+        fix = 'correct the file; it holds one object, such as {"actions": {}}'
+        raise InvalidArgument(message, fix=fix, path=str(path)) from exc
     return parse_scenario(value, name=path.name)
 
 
@@ -158,7 +159,9 @@ def _step(value: object, location: str, checks: _Checks) -> ScenarioStep:
         _refuse(f"{location}.{kind}", "is not a step", known)
     once = found.get("once", False)
     if not isinstance(once, bool):
-        _refuse(f"{location}.once", "must be true or false", 'write "once": true')
+        _refuse(
+            f"{location}.once", f"must be true or false, not {once!r:.60}", 'write "once": true'
+        )
     checks[kind](found[kind], f"{location}.{kind}")
     # Without the file name, so that the file can be moved.
     return ScenarioStep(
@@ -191,16 +194,20 @@ def _check_write(value: object, location: str) -> None:
     _text(found["path"], f"{location}.path")
     for each in found["content"] if isinstance(found["content"], list) else [found["content"]]:
         if not isinstance(each, str):
-            _refuse(f"{location}.content", "must be text", "give text, or a list of texts by round")
+            problem = f"must be text or a list of texts, one for each round, not {each!r:.60}"
+            _refuse(f"{location}.content", problem, "write it in quotes")
 
 
 def _check_error(value: object, location: str) -> None:
     found = _fields(value, location, ("code", "message", "retryable"), required=("code", "message"))
     if not isinstance(found["code"], str) or not _CODE.fullmatch(found["code"]):
-        _refuse(f"{location}.code", "is not a code", "use capitals, such as RATE_LIMITED")
+        problem = f"must be 1 to 64 capitals, digits and underscores, not {found['code']!r:.70}"
+        _refuse(f"{location}.code", problem, "begin with a capital, such as RATE_LIMITED")
     _text(found["message"], f"{location}.message")
-    if not isinstance(found.get("retryable", False), bool):
-        _refuse(f"{location}.retryable", "must be true or false", 'write "retryable": true')
+    is_retryable = found.get("retryable", False)
+    if not isinstance(is_retryable, bool):
+        problem = f"must be true or false, not {is_retryable!r:.60}"
+        _refuse(f"{location}.retryable", problem, 'write "retryable": true')
 
 
 def _check_flood(value: object, location: str) -> None:
@@ -213,25 +220,29 @@ def _check_flood(value: object, location: str) -> None:
 def _check_crash(value: object, location: str) -> None:
     is_exit = isinstance(value, str) and value.startswith("exit:") and value[5:].isdecimal()
     if value != "kill" and not (is_exit and int(str(value)[5:]) <= 255):
-        _refuse(location, "is not a way to crash", 'write "kill" or "exit:3"')
+        problem = f"must be kill or exit:0 to exit:255, not {value!r:.60}"
+        _refuse(location, problem, 'write "kill" or "exit:3"')
 
 
 def _check_delay(value: object, location: str) -> None:
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if not is_number or not 0 <= float(str(value)) <= DELAY_SECONDS_MAX:
-        _refuse(location, "is not a delay", f"give seconds from 0 to {DELAY_SECONDS_MAX:.0f}")
+        problem = f"must be seconds from 0 to {DELAY_SECONDS_MAX:.0f}, not {value!r:.60}"
+        _refuse(location, problem, "write a number such as 0.5, without quotes")
 
 
 def _check_true(value: object, location: str) -> None:
     if value is not True:
         name = location.rpartition(".")[2]
-        _refuse(location, "must be true", f'write "{name}": true, or remove the step')
+        problem = f"must be true, not {value!r:.60}"
+        _refuse(location, problem, f'write "{name}": true, or remove the step')
 
 
 def _check_spoken_text(value: object, location: str) -> None:
     """Check a chat text, which may contain any characters."""
     if not isinstance(value, str) or not value:
-        _refuse(location, "must be text that is not empty", "give a string")
+        problem = f"must be non-empty text, not {value!r:.60}"
+        _refuse(location, problem, "write text in quotes")
 
 
 def _check_reply(value: object, location: str) -> None:
@@ -246,17 +257,19 @@ def _check_reply(value: object, location: str) -> None:
 
 def _check_line(value: object, location: str) -> None:
     if not isinstance(value, str):
-        _refuse(location, "must be text", "give a string")
+        _refuse(location, f"must be text, not {value!r:.60}", "write it in quotes")
 
 
 def _text(value: object, location: str) -> None:
     if not isinstance(value, str) or not value or "\0" in value:
-        _refuse(location, "must be text that is not empty", "give a string")
+        problem = f"must be non-empty text without NUL characters, not {value!r:.60}"
+        _refuse(location, problem, "write such text in quotes")
 
 
 def _number(value: object, location: str, largest: int) -> None:
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= largest:
-        _refuse(location, "must be a whole number", f"give one from 1 to {largest}")
+        problem = f"must be a whole number from 1 to {largest}, not {value!r:.60}"
+        _refuse(location, problem, "write such a number, without quotes")
 
 
 def _check_oversized(value: object, location: str) -> None:
@@ -298,13 +311,13 @@ _CHAT_CHECKS: Final[_Checks] = {
 
 def _object(value: object, location: str) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
-        _refuse(location, "must be an object", "write { … }")
+        _refuse(location, f"must be an object, not {value!r:.60}", "write { … }")
     return value
 
 
 def _array(value: object, location: str) -> Sequence[Any]:
     if not isinstance(value, list):
-        _refuse(location, "must be a list", "write [ … ]")
+        _refuse(location, f"must be a list, not {value!r:.60}", "write [ … ]")
     return value
 
 
@@ -314,7 +327,9 @@ def _fields(
     found = _object(value, location)
     for name in found:
         if name not in known:
-            _refuse(f"{location}.{name}", "is not known here", f"use {', '.join(known)}")
+            _refuse(
+                f"{location}.{name}", "is not known here", f"remove it, or use {', '.join(known)}"
+            )
     for name in required:
         if name not in found:
             _refuse(f"{location}.{name}", "is missing", f"add {name}")
@@ -323,7 +338,8 @@ def _fields(
 
 def _choice(value: object, location: str, words: Sequence[str]) -> None:
     if value not in words:
-        _refuse(location, f"must be one of {', '.join(words)}", "use one of them")
+        problem = f"must be one of {', '.join(words)}, not {value!r:.60}"
+        _refuse(location, problem, "write one of them, in quotes")
 
 
 def _refuse(location: str, problem: str, fix: str) -> NoReturn:

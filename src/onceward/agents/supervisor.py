@@ -173,7 +173,7 @@ class Supervisor:
         wanted = command["to"]["agent_type"]
         slot = self._slots.get(wanted)
         if slot is None:
-            message = f"no {wanted} is configured"
+            message = f"no {wanted} is configured; the command was not sent"
             fix = f"add agents.{wanted} to onceward.json"
             raise AgentFailed(message, code="NO_AGENT", retryable=False, fix=fix)
         return slot
@@ -272,7 +272,7 @@ class Supervisor:
             return line
         message = (
             f"the command {command['action']} takes {len(line)} bytes, "
-            f"and a line has at most {limit.line_bytes_max}"
+            f"and a line has at most {limit.line_bytes_max}; it was not sent"
         )
         fix = "put large inputs and long answers of agents into files, and pass the paths"
         raise AgentFailed(message, code="COMMAND_TOO_BIG", retryable=False, fix=fix)
@@ -349,7 +349,8 @@ class Supervisor:
         seen = ", ".join(f"{problem} ({count})" for problem, count in sorted(slot.noise.items()))
         message = f"the agent {slot.spec.type} did not answer {action} within {seconds:g} s"
         message += f"; it sent instead: {seen}" if seen else ""
-        fix = f"read its log {self._log_path(slot.spec.type)}, or raise the timeout of {action}"
+        log = self._log_path(slot.spec.type)
+        fix = f"read its log {log}, or raise limits.timeout_seconds.{action} in onceward.json"
         raise AgentFailed(message, code="TIMEOUT", retryable=True, fix=fix)
 
     # --- reporting -------------------------------------------------------------------------------

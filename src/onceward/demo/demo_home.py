@@ -138,6 +138,8 @@ def check_empty(store: Store) -> None:
     Call this before migrating: a database in use has at least Onceward's tables.
     """
     if store.applied():
-        message = f"{store.url} is in use: it holds tables of Onceward's"
+        message = (
+            f"{store.url} holds tables of Onceward's, so it may be in use; nothing was changed"
+        )
         fix = "give the demonstration an empty database, or omit --store"
         raise Conflict(message, fix=fix)

@@ -66,8 +66,15 @@ def unreachable(name: str, place: Path, exc: OSError, *, why: str, setting: str)
         status="fail",
         detail=f"{place} cannot be reached: {said}",
         why=why,
-        fix=f"give this user access, or set {setting} to a writable directory",
+        fix=f"give this user access, or {_elsewhere(setting, 'a writable directory')}",
     )
+
+
+def _elsewhere(setting: str, place: str) -> str:
+    """Return the fix that moves the data; a store is set by its URL, a home by its path."""
+    if setting in (HOME_VARIABLE, "HOME"):
+        return f"set {setting} to {place}"
+    return f"set {setting} to a store in {place}"
 
 
 def _free_space(place: Path) -> Check:
@@ -88,7 +95,7 @@ def _file_system(place: Path, setting: str) -> Check:
         kind = kind_of_mount(place.resolve(), MOUNTS.read_text(errors="replace"))
     except OSError:
         kind = "unknown"
-    elsewhere = f"set {setting} to a directory on a disk of this machine"
+    elsewhere = _elsewhere(setting, "a directory on a disk of this machine")
     if kind in IN_MEMORY:
         why, fix = "files in memory are lost at the next restart", elsewhere
     elif kind in REMOTE:
@@ -135,13 +142,13 @@ def _sync(place: Path, setting: str) -> Check:
             file.close()
     except (OncewardError, OSError) as exc:
         detail = f"cannot write and sync at {place}: {exc}"
-        fix = f"set {setting} to a writable directory"
+        fix = _elsewhere(setting, "a writable directory")
         return Check(name="fsync", status="fail", detail=detail, why=why, fix=fix)
     detail = f"{millis:.2f} ms per sync at {place}"
     if millis >= SYNC_MILLIS_MIN:
         return Check(name="fsync", status="ok", detail=detail, why=why)
-    fix = "power loss may lose acknowledged work here; use a disk, not tmpfs"
-    detail = f"{detail}: too fast to be a disk"
+    fix = _elsewhere(setting, "a directory on a disk that keeps what was synced")
+    detail = f"{detail}: too fast to be a disk, so a power loss may lose acknowledged work"
     return Check(name="fsync", status="warn", detail=detail, why=why, fix=fix)
 
 
@@ -149,17 +156,18 @@ def examine_permissions(place: Path, setting: str) -> Check:
     """Check that a directory belongs to this user, and that others cannot write to it."""
     why = "a user who can write there can change stored data"
     try:
-        mode = place.stat().st_mode
+        found = place.stat()
     except FileNotFoundError:
         detail = f"{place} will be created with mode 0700"
         return Check(name="permissions", status="ok", detail=detail, why=why)
     except OSError as exc:
         return unreachable("permissions", place, exc, why=why, setting=setting)
     if not os.access(place, os.W_OK | os.X_OK):
-        fix = f"chown -R $(id -un) {place}"
-        detail = f"{place} belongs to another user"
+        is_ours = found.st_uid == os.geteuid()
+        fix = f"chmod u+rwx {place}" if is_ours else f"as root: chown -R $(id -un) {place}"
+        detail = f"{place} is not writable for this user"
         return Check(name="permissions", status="fail", detail=detail, why=why, fix=fix)
-    if mode & 0o022:
+    if found.st_mode & 0o022:
         fix = f"chmod go-w {place}"
         detail = f"{place} is writable by other users"
         return Check(name="permissions", status="warn", detail=detail, why=why, fix=fix)

@@ -61,7 +61,8 @@ class EntityMissing(OncewardError):
         context = {"field": field} if field else {}
         super().__init__(
             f"{field + ': ' if field else ''}no entity is named {shown}{more}",
-            fix=fix or "create it first, or correct the name",
+            fix=fix
+            or f"create {'it' if len(self.names) == 1 else 'them'} first, or correct the name",
             names=list(self.names[:100]),
             **context,
         )
@@ -75,5 +76,5 @@ class GroupMissing(OncewardError):
     def __init__(self, name: str) -> None:
         """Set the name of the group."""
         self.name = name
-        fix = f"`onceward dispatch groups add {name} …` adds it, `… groups list` shows all"
+        fix = f"add it: `onceward dispatch groups add {name[:100]} …`, or pass the name of another"
         super().__init__(f"no group is named {name[:100]!r}", fix=fix, group=name[:100])

@@ -39,4 +39,4 @@ class InvalidCursor(InvalidArgument):
     """The cursor does not match this file; start again from "0"."""
 
     code = "INVALID_CURSOR"
-    default_fix = 'reset `since` to "0"'
+    default_fix = 'read from the start again, with the cursor "0"; known records are repeated'

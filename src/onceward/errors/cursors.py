@@ -34,15 +34,17 @@ class LeaseLost(CursorError):
         self.current_epoch = current_epoch
         #: Whether its last checkpoint is ambiguous: it may or may not be stored.
         self.is_ambiguous = is_ambiguous
-        now = f"the current epoch is {current_epoch}"
+        now, fix = f"the current epoch is {current_epoch}", ""
         if is_ambiguous:
             now = "its last checkpoint may or may not be stored"
+            fix = "stop this work and acquire the cursor again; its position shows what is stored"
         elif current_epoch is None:
             now = "the cursor no longer exists"
         elif current_epoch == held_epoch:
             now = "it was released"
         message = f"the lease of {cursor!r} under epoch {held_epoch} is lost: {now}"
-        super().__init__(message, cursor=cursor, held_epoch=held_epoch, current_epoch=current_epoch)
+        epochs = {"held_epoch": held_epoch, "current_epoch": current_epoch}
+        super().__init__(message, fix=fix, cursor=cursor, **epochs)
 
 
 class VersionMismatch(CursorError):
@@ -59,8 +61,12 @@ class VersionMismatch(CursorError):
         self.stored = stored
         #: Version that the worker declared.
         self.wanted = wanted
-        message = f"{cursor!r} is at version {stored}, this worker is at version {wanted}"
-        super().__init__(message, cursor=cursor, stored=stored, wanted=wanted)
+        message = (
+            f"the position of {cursor!r} was written under version {stored}, "
+            f"and this worker is at version {wanted}; nothing was changed"
+        )
+        fix = f"deploy a worker at version {stored} or later" if stored > wanted else ""
+        super().__init__(message, fix=fix, cursor=cursor, stored=stored, wanted=wanted)
 
 
 class CursorMissing(CursorError):

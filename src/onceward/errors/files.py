@@ -10,6 +10,7 @@ class StorageError(OncewardError):
 
     code = "STORAGE_ERROR"
     retryable = True
+    default_fix = "remove the cause that the message names, then try again"
 
 
 class FileMissing(StorageError):
@@ -17,6 +18,7 @@ class FileMissing(StorageError):
 
     code = "FILE_NOT_FOUND"
     retryable = False
+    default_fix = "check the path"
 
 
 class DiskFull(StorageError):
@@ -47,7 +49,9 @@ class FileRefused(StorageError):
 
     code = "FSYNC_FAILED"
     retryable = False
-    default_fix = "check the disk, restart the process and run `onceward journal verify`"
+    default_fix = (
+        "check the disk, then restart the process; `onceward journal verify` checks a journal"
+    )
 
 
 class OutcomeUnknown(StorageError):

@@ -38,7 +38,9 @@ class FenceLost(OncewardError):
     """The claim is stale: the key was taken over, settled or forgotten. Nothing was changed."""
 
     code = "FENCE_LOST"
-    default_fix = "call again with the same key to get the recorded outcome"
+    default_fix = (
+        "call again with the same key: it returns the recorded outcome, or runs if there is none"
+    )
 
 
 class NotReconcilable(OncewardError):

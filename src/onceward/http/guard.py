@@ -145,7 +145,12 @@ class RequestGuard:
         if not self._is_own_host(host.decode("latin-1")):
             option = "--allow-host" if self._settings.external else "--public-url"
             fix = f"use http://127.0.0.1:{self._settings.port}, or start the server with {option}"
-            raise errors.Misdirected(fix=fix)
+            shown = host.decode("latin-1")
+            message = (
+                f"the Host header must name this server once, not {shown!r:.100}; "
+                "nothing was changed"
+            )
+            raise errors.Misdirected(message, fix=fix)
         our_page = set(headers.get(b"origin", ())) <= {b"http://" + host, *self._origins}
         our_site = set(headers.get(b"sec-fetch-site", ())) <= {b"same-origin", b"none"}
         if not our_page or not (our_site or _is_navigation(scope, headers)):

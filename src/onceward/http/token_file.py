@@ -18,6 +18,9 @@ _NAME: Final = "token"
 _BYTES_MAX: Final = 1024
 _TOKEN: Final = re.compile(rb"[A-Za-z0-9_-]{16,200}\n?")
 
+#: The fix for something else at the path of the token.
+_REMOVE: Final = "remove it; the next start of a server creates a token"
+
 
 def token_path() -> Path:
     """Return the path of the token file."""
@@ -44,13 +47,16 @@ def read_token() -> str | None:
             descriptor = os.open(path, flags)
     except FileMissing:
         return None
+    except WrongPath as exc:
+        message = f"{path} is not a regular file, or a link; no token was read"
+        raise WrongPath(message, fix=_REMOVE, path=str(path)) from exc
     try:
         _check_private(path, os.fstat(descriptor))
         text = os.read(descriptor, _BYTES_MAX)
     finally:
         os.close(descriptor)
     if not _TOKEN.fullmatch(text):
-        message = f"{path} does not hold a token"
+        message = f"{path} does not hold a token; it was left unchanged"
         fix = "create a new one: onceward token rotate --yes"
         raise WrongPath(message, fix=fix, path=str(path))
     return text.decode("ascii").strip()
@@ -59,7 +65,7 @@ def read_token() -> str | None:
 def _check_private(path: Path, found: os.stat_result) -> None:
     if not stat.S_ISREG(found.st_mode):
         message = f"{path} is not a regular file; no token was read"
-        raise WrongPath(message, fix="remove it; the next start creates a token", path=str(path))
+        raise WrongPath(message, fix=_REMOVE, path=str(path))
     if found.st_uid != os.geteuid():
         message = f"{path} belongs to user {found.st_uid}, not to {os.geteuid()}; it was not read"
         fix = f"remove it, or set {HOME_VARIABLE} to a directory of your own"
@@ -77,7 +83,8 @@ def _create(*, is_new: bool) -> str:
     try:
         lock, _ = open_locked(path.with_name(f".{_NAME}.lock"), files, follow_links=False)
     except NotWritable as exc:
-        fix = f"make it writable, or set {HOME_VARIABLE} to a directory that you can write to"
+        place = f"set {HOME_VARIABLE} to a directory that you can write to"
+        fix = f"make {path.parent} writable for this user, or {place}"
         raise NotWritable(exc.message, fix=fix, path=str(path.parent)) from exc
     try:
         found = None if is_new else read_token()

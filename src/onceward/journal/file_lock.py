@@ -35,7 +35,7 @@ def open_locked(
             file = files.open_append(path, follow_links=follow_links)
         except FileMissing:
             if path.is_symlink():
-                message = f"{path} is a symbolic link to a missing file"
+                message = f"{path} is a symbolic link to a missing file; nothing was written"
                 raise WrongPath(message, fix="create its target, or remove the link") from None
             files.make_directories(path.parent)
             continue
@@ -48,7 +48,10 @@ def open_locked(
         if current is not None and current.identity == found.identity:
             return file, found
         unlock_and_close(file)
-    message = f"{path} was replaced {REOPEN_COUNT_MAX} times before its lock; nothing was written"
+    message = (
+        f"{path} was replaced {REOPEN_COUNT_MAX} times while this process waited for its lock; "
+        "nothing was written"
+    )
     raise StorageError(
         message, fix="stop the process that replaces it, then try again", path=str(path)
     )

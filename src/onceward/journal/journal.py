@@ -91,7 +91,9 @@ class Journal:
         """
         lines = b"".join(_line(index, each) for index, each in enumerate((record, *more)))
         if len(lines) > APPEND_BYTES_MAX:
-            message = f"records: {len(lines)} bytes are too many for one append"
+            message = (
+                f"records: {len(lines)} bytes are too many for one append; nothing was written"
+            )
             fix = f"append at most {APPEND_BYTES_MAX} bytes at once"
             raise InvalidArgument(message, fix=fix, field="records")
         file, before = open_locked(self.path, self._files)
@@ -111,7 +113,7 @@ class Journal:
             try:
                 self._make_durable(file, before)
             except StorageError as exc:
-                message = f"the record is in {self.path} but may not be on disk: {exc.message}"
+                message = f"all records are in {self.path} but may not be on disk: {exc.message}"
                 raise OutcomeUnknown(message, fix=exc.fix, path=str(self.path)) from exc
             crash_point("journal.append.before_return")
             return Appended(start=str(start), end=str(start + len(lines)))
@@ -249,8 +251,11 @@ class Journal:
     def _write(self, file: OpenFile, data: bytes) -> None:
         written = file.write(data)
         if written != len(data):
-            message = f"only {written} of {len(data)} bytes went into {self.path}"
-            fix = "free some space, then search for the record before appending it again"
+            message = (
+                f"only {written} of {len(data)} bytes were written to {self.path}: "
+                "the last record is incomplete, and others of this append may be there"
+            )
+            fix = "free some space, then append again those records that a read does not return"
             raise OutcomeUnknown(message, fix=fix, path=str(self.path))
 
     def _make_durable(self, file: OpenFile, before: FileStat) -> None:
@@ -269,7 +274,8 @@ class Journal:
 
 def _line(index: int, record: object) -> bytes:
     if not isinstance(record, Mapping):
-        message = f"records[{index}]: must be a JSON object"
+        kind = type(record).__name__
+        message = f"records[{index}]: must be a JSON object, not a {kind}; nothing was written"
         raise InvalidArgument(
             message, fix='append an object such as {"id": "fb_1"}', field="records"
         )

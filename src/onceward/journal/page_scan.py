@@ -91,7 +91,7 @@ def check_limit(limit: object) -> int | None:
         return None
     if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
         message = f"limit: must be a positive integer, not {limit!r:.60}"
-        fix = f"pass a limit from 1 to {PAGE_ENTRIES_MAX}, or none"
+        fix = f"pass a limit from 1 to {PAGE_ENTRIES_MAX}, or omit it"
         raise InvalidArgument(message, fix=fix, field="limit")
     return min(limit, PAGE_ENTRIES_MAX)
 
@@ -99,8 +99,8 @@ def check_limit(limit: object) -> int | None:
 def check_wait(wait: object) -> float:
     """Return the validated maximum number of seconds to wait."""
     if isinstance(wait, bool) or not isinstance(wait, (int, float)) or not 0 <= wait < 1e9:
-        message = f"wait: must be a number of seconds, not {wait!r:.60}"
-        raise InvalidArgument(message, fix="pass a number such as 30", field="wait")
+        message = f"wait: must be 0 seconds or more, and less than 1e9, not {wait!r:.60}"
+        raise InvalidArgument(message, fix="pass seconds, such as 30", field="wait")
     return wait
 
 
@@ -109,11 +109,11 @@ def check_match(match: object) -> dict[str, str]:
     if match is None:
         return {}
     if not isinstance(match, Mapping):
-        message = "match: must be a mapping from field names to texts"
+        message = f"match: must be a mapping from field names to texts, not {match!r:.60}"
         raise InvalidArgument(message, fix='pass {"sessionId": "…"}', field="match")
     for name, text in match.items():
         if not isinstance(name, str) or not isinstance(text, str):
-            message = f"match: {name!r:.60} must be a field name with a text to match"
+            message = f"match: names and values must be text, not {name!r:.60}: {text!r:.60}"
             raise InvalidArgument(message, fix='pass {"sessionId": "…"}', field="match")
         if not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text):
             message = f"match: the text for {name!r:.60} contains half of a surrogate pair"

@@ -76,7 +76,8 @@ def acquire_process_lock(
             os.close(descriptor)
         what = f" for {holder['purpose']}" if "purpose" in holder else ""
         message = f"{path} is in use by {holder['holder']}{what}"
-        raise Conflict(message, fix="stop that process first", path=str(path), **holder)
+        fix = "wait until that process ends, or stop it"
+        raise Conflict(message, fix=fix, path=str(path), **holder)
     held = HeldProcessLock(path, descriptor)
     try:
         with closing(files.open_append(path, follow_links=False)) as note:

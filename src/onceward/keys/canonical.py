@@ -26,6 +26,8 @@ RULES_VERSION: Final = 1
 INTEGER_MAX: Final = 2**53
 #: How deep lists and objects may be nested.
 DEPTH_MAX: Final = 500
+#: The fix for a value that is nested too deeply.
+FLATTER: Final = f"nest at most {DEPTH_MAX} levels"
 
 _STRICT: Final = (
     orjson.OPT_STRICT_INTEGER
@@ -99,7 +101,7 @@ def _exact(value: object, root: str, *, sort: bool) -> bytes:
     try:
         _write(value, (None, root) if root else None, out, depth=0, sort=sort)
     except RecursionError as exc:
-        raise NotCanonical(root or "value", "is nested too deeply") from exc
+        raise NotCanonical(root or "value", "is nested too deeply", fix=FLATTER) from exc
     return "".join(out).encode()
 
 
@@ -166,13 +168,14 @@ def _write(value: Any, path: Path, out: list[str], *, depth: int, sort: bool) ->
 
 def _check_depth(depth: int, path: Path) -> None:
     if depth > DEPTH_MAX:
-        raise NotCanonical(written_path(path), f"is nested deeper than {DEPTH_MAX} levels")
+        problem = f"is nested deeper than {DEPTH_MAX} levels"
+        raise NotCanonical(written_path(path), problem, fix=FLATTER)
 
 
 def _names(value: dict[Any, Any], path: Path, *, sort: bool) -> list[str]:
     for name in value:
         if type(name) is not str and (not isinstance(name, str) or isinstance(name, enum.Enum)):
-            problem = f"has the key {name!r}, which is not a string"
+            problem = f"has the key {name!r:.60}, which is not a string"
             raise NotCanonical(written_path(path), problem, fix="use strings as keys")
     if not sort:
         return list(value)
@@ -199,10 +202,12 @@ def _leaf(value: object, path: Path) -> str:
     if isinstance(value, float):
         if not math.isfinite(value):
             problem = f"is {value}, which JSON does not have"
-            raise NotCanonical(written_path(path), problem, fix="send null")
+            raise NotCanonical(written_path(path), problem, fix="send null or text")
         return es6_number(value)
     problem = f"is a {type(value).__name__}, which JSON does not have"
-    raise NotCanonical(written_path(path), problem, fix="send text or a number")
+    raise NotCanonical(
+        written_path(path), problem, fix="send JSON values: text, numbers, lists, objects"
+    )
 
 
 def _string(value: str, path: Path) -> str:
@@ -275,14 +280,14 @@ def loads(text: bytes | str) -> object:
             object_pairs_hook=_unique,
         )
     except UnicodeDecodeError as exc:
-        message = f"not UTF-8 at byte {exc.start}"
-        raise InvalidJson(message, fix="send UTF-8") from exc
+        message = f"not UTF-8 at byte {exc.start}, so not JSON"
+        raise InvalidJson(message, fix="send the JSON encoded as UTF-8") from exc
     except json.JSONDecodeError as exc:
         message = f"not JSON: {exc.msg} at line {exc.lineno}, column {exc.colno}"
-        raise InvalidJson(message, fix="send one JSON value") from exc
+        raise InvalidJson(message, fix="correct it there; send exactly one JSON value") from exc
     except RecursionError as exc:
         message = "not acceptable JSON: nested too deeply"
-        raise InvalidJson(message, fix=f"nest at most {DEPTH_MAX} levels") from exc
+        raise InvalidJson(message, fix=FLATTER) from exc
 
 
 def _integer(digits: str) -> int | float:
@@ -295,13 +300,13 @@ def _finite(digits: str) -> float:
     number = float(digits)
     if number in (float("inf"), float("-inf")):
         message = f"not acceptable JSON: the number {digits[:40]} is too large"
-        raise InvalidJson(message, fix="send it as text")
+        raise InvalidJson(message, fix="send the number as text")
     return number
 
 
 def _no_constant(name: str) -> object:
     message = f"not JSON: {name} is not a JSON value"
-    raise InvalidJson(message, fix="send null")
+    raise InvalidJson(message, fix="send null or text")
 
 
 def _unique(pairs: list[tuple[str, object]]) -> Mapping[str, object]:
@@ -309,6 +314,6 @@ def _unique(pairs: list[tuple[str, object]]) -> Mapping[str, object]:
     if len(found) < len(pairs):
         counts = Counter(name for name, _ in pairs)
         repeated = next(name for name, count in counts.items() if count > 1)
-        message = f"not acceptable JSON: the key {repeated!r} appears twice in one object"
-        raise InvalidJson(message, fix="keep one of them")
+        message = f"not acceptable JSON: the key {repeated!r:.60} appears twice in one object"
+        raise InvalidJson(message, fix="remove or rename one of the two")
     return found

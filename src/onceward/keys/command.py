@@ -86,8 +86,8 @@ def idempotency_key(
 def _line(name: str, value: object) -> str:
     """Validate a text part; parts are separated by newlines in the hashed text."""
     if not isinstance(value, str) or not value:
-        message = f"{name}: must be non-empty text"
-        raise InvalidArgument(message, fix=f"pass {name} as a string", field=name)
+        message = f"{name}: must be non-empty text, not {value!r:.60}"
+        raise InvalidArgument(message, fix=f"pass {name} as a non-empty string", field=name)
     if "\n" in value:
         message = f"{name}: must not contain a newline, which separates the parts of a key"
         raise InvalidArgument(message, fix=f"remove the newline from {name}", field=name)
@@ -96,7 +96,7 @@ def _line(name: str, value: object) -> str:
 
 def _object(value: object) -> dict[str, object]:
     if not isinstance(value, Mapping):
-        message = "inputs: must be a JSON object"
+        message = f"inputs: must be a JSON object, not {value!r:.60}"
         raise InvalidArgument(message, fix='pass an object such as {"goal": "…"}', field="inputs")
     return value if isinstance(value, dict) else dict(value)
 
@@ -105,7 +105,7 @@ def _array(value: object) -> list[object]:
     if value is None:
         return []
     if not isinstance(value, Sequence) or isinstance(value, (str, bytes, bytearray)):
-        message = "expected_outputs: must be a JSON array"
+        message = f"expected_outputs: must be a JSON array, not {value!r:.60}"
         fix = 'pass an array such as [{"path": "src/main.py", "required": true}]'
         raise InvalidArgument(message, fix=fix, field="expected_outputs")
     return list(value)

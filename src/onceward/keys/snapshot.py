@@ -25,6 +25,7 @@ OWN_FOLDERS: Final = frozenset({"events", "logs", "receipts", "snapshots", "stat
 #: Files at the root that are not part of the work, such as the configuration.
 OWN_FILES: Final = frozenset({"onceward.json"})
 GIT_SECONDS_MAX: Final = 60
+_SEE_GIT: Final = "run `git status` there, and correct what it reports"
 #: A file modified more recently than this before its read may change without a visible trace.
 SETTLED_NANOSECONDS: Final = 2_000_000_000
 #: Size, inode, mtime and ctime.
@@ -146,14 +147,14 @@ def _git_names(root: Path) -> list[bytes]:
         )
     except FileNotFoundError as exc:
         message = f"{root} is a git checkout, but git is not installed"
-        raise StorageError(message, fix="install git", path=str(root)) from exc
+        raise StorageError(message, fix="install git, or add it to PATH", path=str(root)) from exc
     except subprocess.TimeoutExpired as exc:
         message = f"git took longer than {GIT_SECONDS_MAX} s to list {root}"
-        raise StorageError(message, fix="run `git status` there", path=str(root)) from exc
+        raise StorageError(message, fix=_SEE_GIT, path=str(root)) from exc
     except subprocess.CalledProcessError as exc:
         said = exc.stderr.decode(errors="replace").strip().partition("\n")[0]
         message = f"git cannot list the files of {root}: {said}"
-        raise StorageError(message, fix="run `git status` there", path=str(root)) from exc
+        raise StorageError(message, fix=_SEE_GIT, path=str(root)) from exc
     return [name for name in listing.stdout.split(b"\0") if name]
 
 
@@ -171,7 +172,8 @@ def _visible_names(root: Path) -> Iterator[bytes]:
 
 def _unreadable(exc: OSError) -> None:
     message = f"cannot read {exc.filename!r}: {exc.strerror}"
-    raise StorageError(message, fix="make it readable or move it out of the workspace") from exc
+    fix = "make it readable, or move it out of the workspace"
+    raise StorageError(message, fix=fix) from exc
 
 
 class _SnapshotReader:

@@ -69,7 +69,7 @@ def _version_mark(found: re.Match[str]) -> str:
 def fp8(*, cmd: str, cwd: str, exit_code: int, stdout: str = "", stderr: str = "") -> str:
     """Return a digest of one execution: command, directory, exit code and start of its output."""
     if isinstance(exit_code, bool) or not isinstance(exit_code, int):
-        message = "exit_code: must be an integer"
+        message = f"exit_code: must be an integer, not {exit_code!r:.60}"
         raise InvalidArgument(message, fix="pass the process's exit code", field="exit_code")
     parts = [
         _text("cmd", cmd).encode(),
@@ -102,7 +102,7 @@ def run_key(started_at: str, fingerprint: str) -> str:
     try:
         datetime.fromisoformat(_name("started_at", started_at))
     except ValueError as exc:
-        message = f"started_at: {started_at!r} is not an ISO 8601 time"
+        message = f"started_at: {started_at!r:.60} is not an ISO 8601 time"
         fix = "pass a time such as 2026-02-06T12:00:00Z"
         raise InvalidArgument(message, fix=fix, field="started_at") from exc
     return f"run#{started_at}#{_name('fingerprint', fingerprint)}"
@@ -126,7 +126,7 @@ def warning_key(message: str) -> str:
 def _issue(message: str) -> str:
     normalized = _ISSUE_PREFIXES.sub("", normalize_message(message))
     if not normalized:
-        problem = "message: is empty after times, paths and hashes are removed"
+        problem = f"message: without times, paths and hashes, {message!r:.60} is empty"
         raise InvalidArgument(problem, fix="pass the text of the problem", field="message")
     return normalized
 
@@ -189,13 +189,13 @@ def _name(field: str, value: object) -> str:
     """Validate a part of a key that must not be empty."""
     if value == "":
         message = f"{field}: must not be empty"
-        raise InvalidArgument(message, fix=f"pass {field}", field=field)
+        raise InvalidArgument(message, fix=f"pass {field} as a non-empty string", field=field)
     return _text(field, value)
 
 
 def _text(field: str, value: object) -> str:
     """Validate that a part of a key is encodable text."""
     if not isinstance(value, str):
-        message = f"{field}: must be text"
+        message = f"{field}: must be text, not {value!r:.60}"
         raise InvalidArgument(message, fix=f"pass {field} as a string", field=field)
     return well_formed(field, value)

@@ -24,6 +24,7 @@ from uuid import UUID
 from onceward.errors import NotCanonical
 from onceward.keys.canonical import (
     DEPTH_MAX,
+    FLATTER,
     INTEGER_MAX,
     Path,
     builtin_json,
@@ -51,7 +52,7 @@ def value_json(value: object, *, root: str = "") -> bytes:
     try:
         plain = _plain(value, (None, root) if root else None, ())
     except RecursionError as exc:
-        raise NotCanonical(root or "value", "is nested too deeply") from exc
+        raise NotCanonical(root or "value", "is nested too deeply", fix=FLATTER) from exc
     return canonical_json(plain, root=root)
 
 
@@ -65,7 +66,8 @@ def _plain(value: Any, path: Path, above: tuple[int, ...]) -> Any:  # noqa: ANN4
     if id(value) in above:
         raise NotCanonical(written_path(path), "contains itself", fix="pass a value without cycles")
     if len(above) > DEPTH_MAX:
-        raise NotCanonical(written_path(path), f"is nested deeper than {DEPTH_MAX} levels")
+        problem = f"is nested deeper than {DEPTH_MAX} levels"
+        raise NotCanonical(written_path(path), problem, fix=FLATTER)
     inside = (*above, id(value))
     if not isinstance(parts, Mapping):
         items = []
@@ -89,7 +91,7 @@ def _parts(value: Any, path: Path) -> Mapping[Any, Any] | Iterable[Any] | None: 
     if dataclasses.is_dataclass(value):
         if isinstance(value, _BUILT_IN):
             problem = f"is a {kind.__name__}, both a dataclass and a built-in type"
-            raise NotCanonical(written_path(path), problem, fix="pass one of the two")
+            raise NotCanonical(written_path(path), problem, fix="pass its fields as a dict")
         return {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
     if _is_model(value):
         return None if kind.__pydantic_root_model__ else _fields(value, path)
@@ -114,7 +116,9 @@ def _fields(model: Any, path: Path) -> dict[str, Any]:  # noqa: ANN401 - a model
     extra = getattr(model, "__pydantic_extra__", None) or {}
     if not fields.keys().isdisjoint(extra):
         problem = f"has the field {min(fields.keys() & extra.keys())!r} twice"
-        raise NotCanonical(written_path(path), problem, fix="pass a plain object")
+        raise NotCanonical(
+            written_path(path), problem, fix="pass a dict in which each name occurs once"
+        )
     return {**fields, **extra}
 
 
@@ -124,7 +128,7 @@ def _object(pairs: list[tuple[Any, Any]], path: Path) -> dict[str, Any]:
         found = {f"{TAG}{key}" if key.startswith(TAG) else key: item for key, item in pairs}
         if len(found) < len(pairs):
             problem = "has two keys that are the same text"
-            raise NotCanonical(written_path(path), problem, fix="use keys of one type")
+            raise NotCanonical(written_path(path), problem, fix="use keys that differ as text")
         return found
     return _tagged("dict", sorted(([key, item] for key, item in pairs), key=canonical_json))
 
@@ -209,7 +213,8 @@ def _moment(value: datetime | date | time | timedelta, path: Path) -> str:
         try:
             return datetime.isoformat(value.astimezone(UTC)).replace("+00:00", "Z")
         except OverflowError as exc:
-            raise NotCanonical(written_path(path), "is beyond the years 1 to 9999 in UTC") from exc
+            problem = "is beyond the years 1 to 9999 in UTC"
+            raise NotCanonical(written_path(path), problem, fix="pass a time within them") from exc
     if isinstance(value, time) and value.tzinfo is not None and value.utcoffset() is None:
         problem = "is a time whose zone needs a date"
         raise NotCanonical(written_path(path), problem, fix="pass a datetime")
@@ -229,4 +234,4 @@ def _other(value: Any, path: Path) -> Any:  # noqa: ANN401 - a JSON value
     if any(base.__module__ == "ipaddress" for base in kind.__mro__):
         return str(value)
     problem = f"is a {kind.__name__}, which has no canonical form"
-    raise NotCanonical(written_path(path), problem, fix="pass text or a number")
+    raise NotCanonical(written_path(path), problem, fix="pass text, a number, a list or a dict")

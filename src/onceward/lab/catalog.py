@@ -83,7 +83,7 @@ class LabCatalog:
         found = self.run(run_id)
         if found is None:
             message = f"{field}: there is no run {run_id!r:.60}"
-            fix = "import it first, or list the runs: GET /api/runs"
+            fix = "send the id of a run that GET /api/runs lists, or import its directory first"
             raise NotFound(message, fix=fix, field=field)
         return found
 
@@ -110,7 +110,7 @@ class LabCatalog:
         found = self.experiment(experiment_id)
         if found is None:
             message = f"experimentId: there is no experiment {experiment_id!r:.60}"
-            fix = "list the experiments: GET /api/experiments"
+            fix = "send the id of an experiment that GET /api/experiments lists"
             raise NotFound(message, fix=fix, field="experimentId")
         return found
 
@@ -196,4 +196,5 @@ def _parse(cursor: str) -> int:
         return parse_cursor(cursor)
     except InvalidCursor as exc:
         fix = "send the nextCursor of the previous page, or omit the cursor"
-        raise InvalidCursor(exc.message, fix=fix, cursor=cursor[:60]) from None
+        message = f"cursor: {exc.message}"
+        raise InvalidCursor(message, fix=fix, field="cursor", cursor=cursor[:60]) from None

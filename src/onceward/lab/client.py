@@ -244,21 +244,35 @@ class FeedbackClient:
             return FeedbackPosition()
         try:
             record = orjson.loads(text)
-            position = _position(record)
-        except (orjson.JSONDecodeError, KeyError, TypeError, AssertionError, InvalidCursor) as exc:
+            version = record["schemaVersion"]
+            is_other = type(version) is int and version != SCHEMA_VERSION
+            position = None if is_other else _position(record)
+        except (KeyError, TypeError, ValueError, InvalidCursor) as exc:  # ValueError: not JSON.
             message = f"{self._path} is not a cursor file; it was left unchanged"
             fix = "pass another file, or remove this one to start again from the first entry"
             raise InvalidCursor(message, fix=fix, path=str(self._path)) from exc
+        if position is None:
+            message = (
+                f"{self._path} has the format of another version of Onceward: its schemaVersion is "
+                f"{version!r:.60}, not {SCHEMA_VERSION}; it was left unchanged"
+            )
+            # Not removed: the position is good for that version.
+            fix = "use that version, or pass another cursor file"
+            raise InvalidCursor(message, fix=fix, path=str(self._path))
         if record.get("sessionId") != self._session_id:
-            message = f"{self._path} is the cursor of session {record.get('sessionId')!r:.90}"
+            stored = record.get("sessionId")
+            message = (
+                f"{self._path} is the cursor of session {stored!r:.90}, "
+                f"not of {self._session_id!r:.90}; it was left unchanged"
+            )
             fix = "use one cursor file for each session, or pass the same session_id"
             raise InvalidCursor(message, fix=fix, path=str(self._path))
         return position
 
     def _check_process(self) -> None:
         if not self._release.alive:
-            message = "this client is closed"
-            raise InvalidArgument(message, fix="create a new client")
+            message = "this client is closed; entries that were not done are delivered again"
+            raise InvalidArgument(message, fix="create a new client with the same cursor file")
         if os.getpid() != self._process:
             message = "this client was created in another process"
             fix = "create one client per process, each with its own cursor file"
@@ -266,13 +280,14 @@ class FeedbackClient:
 
 
 def _position(record: Any) -> FeedbackPosition:  # noqa: ANN401 - whatever the file held
-    assert record["schemaVersion"] == SCHEMA_VERSION, record
+    """Return the position of a cursor file; raise ValueError or InvalidCursor if it is none."""
     since, tag, done, last_id = (record[name] for name in ("since", "tag", "done", "lastId"))
     parse_cursor(since)
-    assert tag is None or isinstance(tag, str), record
-    assert type(done) is int, record
-    assert done >= 0, record
-    assert isinstance(last_id, str) if done else last_id is None, record
+    is_valid = type(record["schemaVersion"]) is int and (tag is None or isinstance(tag, str))
+    is_valid = is_valid and type(done) is int and done >= 0
+    if not is_valid or not (isinstance(last_id, str) if done else last_id is None):
+        message = "a field has the wrong type"
+        raise ValueError(message)
     return FeedbackPosition(since=since, tag=tag, done=done, last_id=last_id)
 
 
@@ -286,5 +301,5 @@ def _lock_cursor(path: Path, files: Files, clock: Clock) -> Callable[[], None]:
     except Conflict as exc:
         holder = exc.context["holder"]
         message = f"{path} is in use by {holder}"
-        fix = "stop that process, or pass a different cursor file"
+        fix = "close that client or stop its process, or pass a different cursor file"
         raise KeyInFlight(message, fix=fix, path=str(path), holder=holder) from None

@@ -61,7 +61,8 @@ class ServerFeed:
     ) -> None:
         """Use the server at this address; connection errors and 5xx are retried, 4xx never."""
         if not _is_server(url):
-            message = f"source: {url!r:.200} is not the HTTP address of a server"
+            # Not shown: such an address may hold a password.
+            message = "source: must be the plain HTTP address of a server: no user, no query"
             fix = "pass the address that the server printed, such as http://127.0.0.1:3939"
             raise errors.InvalidArgument(message, fix=fix, field="source")
         self._url = f"{url.rstrip('/')}/api/feedback"
@@ -101,7 +102,10 @@ class ServerFeed:
         except (OSError, HTTPException) as exc:
             reason = getattr(exc, "reason", None) or exc
             message = f"{self._url} cannot be read: {reason}"
-            fix = "check that the Lab server is running, then iterate again"
+            fix = (
+                "check the address, and that the Lab server is running; then read again: "
+                "the position is kept"
+            )
             raise errors.SourceUnavailable(message, fix=fix) from exc
         found = _object(content)
         if found is None:

@@ -227,7 +227,7 @@ def _add_content(router: APIRouter, lab: Lab) -> None:
                 file, kind = directory.open_artifact(name)
             if rendered and kind != "markdown":
                 file.close()
-                message = f"rendered: {name:.60} is not declared as Markdown"
+                message = f"rendered: {name!r:.60} is not declared as Markdown in lab.json"
                 raise InvalidArgument(message, fix="omit `rendered`", field="rendered")
             return file, name, content_type(name, kind)
 

@@ -137,10 +137,19 @@ class IntentLog:
         """Poll a lock until it is taken or the deadline passes: its holder may be frozen."""
         pause = LOCK_POLL_SECONDS_MIN
         while not take():
-            if self._is_stopping or self._clock.monotonic() >= deadline:
-                message = f"another process holds the lock {self._paths.lock}; nothing was changed"
-                fix = "try again; if it keeps failing, find the process with `fuser -v` and stop it"
-                raise StorageError(message, fix=fix, path=str(self._paths.lock))
+            lock = self._paths.lock
+            if self._is_stopping:
+                message = "the server is stopping; nothing was changed"
+                fix = "try again when it runs again"
+                raise StorageError(message, fix=fix, path=str(lock))
+            if self._clock.monotonic() >= deadline:
+                message = (
+                    f"{lock} is still locked by another request or process; nothing was changed"
+                )
+                fix = (
+                    f"try again; if it keeps failing, stop the process that `fuser -v {lock}` shows"
+                )
+                raise StorageError(message, fix=fix, path=str(lock))
             self._clock.sleep(pause)
             pause = min(pause * 2, LOCK_POLL_SECONDS_MAX)
 
@@ -240,7 +249,7 @@ class IntentLog:
             if not missing:
                 return
             self._journal(position.path).append(*missing)
-        message = f"another program writes to {position.path} at the same time"
+        message = f"another program keeps breaking lines that are appended to {position.path}"
         fix = "send it again with the same request id; check the file: `onceward journal verify`"
         raise OutcomeUnknown(message, fix=fix, path=str(position.path))
 
@@ -306,9 +315,12 @@ class LockedRoot:
             return None
         found = next(filter(request.matches, known), None)
         if found is None:
-            message = f"requestId {request.request_id!r} was used for another request"
+            message = (
+                f"requestId: {request.request_id!r} was used for another request; "
+                "nothing was changed"
+            )
             fix = "send the same request as before, or use a new request id"
-            raise KeyReused(message, fix=fix, requestId=request.request_id)
+            raise KeyReused(message, fix=fix, field="requestId", requestId=request.request_id)
         self._intent_log.rolled_forward.discard(request.request_id)
         return found.response
 

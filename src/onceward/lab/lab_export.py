@@ -243,7 +243,8 @@ def _check_name(name: str) -> None:
     """Reject hidden names, names without the suffix, and names that are too long."""
     is_short = len(name.encode()) <= NAME_BYTES_MAX
     if name.startswith((".", "~")) or not name.endswith(SUFFIX) or not is_short:
-        message = f"path: {name[:60]!r} is not a valid name of an export"
+        size = len(name.encode())
+        message = f"path: {name!r:.60} ({size} bytes) is not a valid name of an export"
         fix = f"use at most {NAME_BYTES_MAX} bytes, ending in {SUFFIX}, without a leading . or ~"
         raise InvalidArgument(message, fix=fix, field="path")
 
@@ -268,6 +269,9 @@ def _is_text(path: str) -> bool:
 
 def _location_refused() -> RequestRefused:
     # The same error whether the path exists or not, so that it reveals nothing.
-    message = "path: is outside the exports directory and the allowed roots, or contains a link"
+    message = (
+        "path: is outside the exports directory and the allowed roots, or contains a link or `..`; "
+        "nothing was written"
+    )
     fix = "pass a plain name such as results.json, or start the server with --allow-root"
     return RequestRefused(message, fix=fix, field="path")

@@ -65,9 +65,11 @@ class LabPaths:
         """Return a session's directory; an unsafe id or a link is an error."""
         check_session_id(session_id)
         found = self.sessions / session_id
-        if found.is_symlink() or self.sessions.is_symlink():
-            message = f"sessionId: the directory of {session_id} is a link; nothing was changed"
-            raise InvalidArgument(message, fix=f"remove the link {found}", field="sessionId")
+        for link in (self.sessions, found):
+            if link.is_symlink():
+                message = f"sessionId: {session_id} is not used, since {link} is a link"
+                fix = f"replace the link {link} by a directory"
+                raise InvalidArgument(message, fix=fix, field="sessionId")
         return found
 
     def is_session(self, name: str) -> bool:
@@ -82,15 +84,16 @@ class LabPaths:
         found = self.session(session_id) / "idempotency.jsonl"
         if found.is_symlink():
             message = f"{found} is a link, and request ids are not read or written through one"
-            raise WrongPath(message, fix=f"remove the link {found}", path=str(found))
+            fix = f"replace the link {found} by the file that it leads to"
+            raise WrongPath(message, fix=fix, path=str(found))
         return found
 
 
 def check_session_id(session_id: object) -> str:
     """Return the session id, or raise InvalidArgument if it is unsafe in a path."""
     if not isinstance(session_id, str) or not _SESSION_ID.fullmatch(session_id):
-        message = f"sessionId: {session_id!r:.60} is not a valid session id"
-        fix = "use up to 80 letters, digits, `_` and `-`, such as the id that `lab` printed"
+        message = f"sessionId: {session_id!r:.100} is not a valid session id"
+        fix = "use 1 to 80 letters, digits, `_` and `-`; the first is a letter or digit"
         raise InvalidArgument(message, fix=fix, field="sessionId")
     return session_id
 

@@ -32,6 +32,7 @@ QUESTIONS_MAX: Final = 50
 ANSWERS_MAX: Final = 100
 #: Reserved prefix of names in `answers`, for the outcome of an experiment and its reason.
 RESERVED_PREFIX: Final = "onceward."
+REQUEST_ID_CHARACTERS_MAX: Final = 200
 _REQUEST_ID: Final = re.compile(r"[\x20-\x7e]{1,200}")
 #: A rating sent as text; an empty form field means no rating.
 _RATING: Final = r"\s*(?:0*(?:100(?:\.0*)?|[0-9]{1,2}(?:\.[0-9]*)?))?\s*"
@@ -255,8 +256,11 @@ class Submission(_LabRequestBody):
 def check_request_id(request_id: object) -> str:
     """Return the request id, or raise InvalidArgument if it is malformed."""
     if not isinstance(request_id, str) or not _REQUEST_ID.fullmatch(request_id):
-        message = f"requestId: {request_id!r:.60} is not 1 to 200 printable ASCII characters"
-        raise InvalidArgument(message, fix="send a UUID", field="requestId")
+        shown = f"{request_id!r:.60}"
+        if isinstance(request_id, str) and len(request_id) > REQUEST_ID_CHARACTERS_MAX:
+            shown = f"{len(request_id)} characters"
+        message = f"requestId: must be 1 to 200 printable ASCII characters, not {shown}"
+        raise InvalidArgument(message, fix="use a UUID", field="requestId")
     return request_id
 
 

@@ -82,8 +82,9 @@ class RunDirectory:
         """Open a run's directory; `video` is the name or the absolute path of its video."""
         found = locate_below(str(path), roots)
         if found is None:
-            message = "the path is outside the directories that the Lab may read"
-            raise RequestRefused(message, fix="start the Lab with --allow-root for it")
+            message = "the run's directory is outside the directories that the Lab may read"
+            fix = "start the Lab with --allow-root for that directory"
+            raise RequestRefused(message, fix=fix)
         root, relative = found
         directory = RootedDirectory.open(root, relative)
         try:
@@ -190,7 +191,7 @@ class RunDirectory:
             if each.path == name:
                 return self._directory.open_file(name), each.kind
         message = f"this run has no known or declared file {name!r:.60}"
-        raise NotFound(message, fix=f"declare it in the run's {MANIFEST}")
+        raise NotFound(message, fix=f"correct the name, or declare it in the run's {MANIFEST}")
 
     def video_name(self) -> str | None:
         """Return the path of the video, relative to the directory.

@@ -90,7 +90,9 @@ class FileSender:
         if isinstance(plan, byte_ranges.NotModified):
             return Response(status_code=304, headers=headers)
         if isinstance(plan, byte_ranges.Unsatisfiable):
-            error = errors.RangeNotSatisfiable(fix=f"request a range below {size} bytes", size=size)
+            message = f"the range begins after the end of the file, which has {size} bytes"
+            fix = "request a range that begins before its end, or omit the header Range"
+            error = errors.RangeNotSatisfiable(message, fix=fix, size=size)
             return error_response(error, {**headers, "content-range": plan.content_range(size)})
         start, length, status = 0, size, 200
         if isinstance(plan, byte_ranges.PartialContent):
@@ -158,7 +160,7 @@ class FileStreamResponse(StreamingResponse):
             read = partial(self._file_response.read, position, min(CHUNK_BYTES, end - position))
             chunk = await anyio.to_thread.run_sync(read, limiter=self._readers)
             if not chunk:
-                message = "the file was truncated while it was sent"
+                message = "the file was truncated while it was sent; the response is incomplete"
                 raise errors.StorageError(message, fix="request it again")
             position += len(chunk)
             yield chunk

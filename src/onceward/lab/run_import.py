@@ -96,8 +96,8 @@ def open_run(run: LabRun, roots: Sequence[Path]) -> RunDirectory:
     directory = RunDirectory.open(place, roots, video=run.video_path)
     if not directory.holds(run.fingerprint):
         directory.close()
-        message = f"{run.artifacts_dir} has changed since this run was imported; nothing was judged"
-        raise Conflict(message, fix="import the directory again to judge its current content")
+        message = f"{run.artifacts_dir} has changed since this run was imported; it is not shown"
+        raise Conflict(message, fix="import the directory again to see and judge it as it is now")
     return directory
 
 

@@ -79,14 +79,16 @@ def _read(paths: LabPaths, session_id: str, files: Files) -> LabSession | None:
         return None
     try:
         return _session(session_id, orjson.loads(text))
-    except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError, AssertionError) as exc:
-        message = f"{path} is not a valid session file"
+    except (KeyError, TypeError, AttributeError, ValueError) as exc:  # ValueError: not JSON.
+        message = f"{path} is not a valid session file; it was left unchanged"
         fix = "remove it; the session's request ids and feedback are in other files"
         raise StorageError(message, fix=fix, path=str(path)) from exc
 
 
 def _session(session_id: str, record: Any) -> LabSession:  # noqa: ANN401 - whatever the file held
     created_at, task = record["createdAt"], record.get("task")
-    assert isinstance(created_at, str), session_id
-    assert task is None or all(isinstance(each, str) for each in task.values()), session_id
+    is_task = task is None or all(isinstance(each, str) for each in task.values())
+    if not isinstance(created_at, str) or not is_task:
+        message = "a field has the wrong type"
+        raise ValueError(message)
     return LabSession(session_id=session_id, created_at=created_at, task=task)

@@ -89,7 +89,8 @@ def check_programs(config: WorkspaceConfig) -> None:
         if shutil.which(name, path=path) is None:
             where = f"agents.{kind}.command[0]"
             problem = "does not exist or is not executable" if "/" in word else "is not on the PATH"
-            message = f"{config.workspace / CONFIG_NAME}: {where}: the program {word!r} {problem}"
+            shown = f"{config.workspace / CONFIG_NAME}: {where}"
+            message = f"{shown}: the program {word!r} {problem}; nothing was started"
             fix = "correct the name, install the program, or use its absolute path"
             raise InvalidArgument(message, fix=fix, field=where)
 
@@ -118,7 +119,7 @@ class Document:
             value = loads(data.removeprefix(b"\xef\xbb\xbf"))
         except InvalidJson as exc:
             message = f"{shown}: {exc.message}"
-            raise InvalidJson(message, fix="correct the JSON at this position", path=shown) from exc
+            raise InvalidJson(message, fix="correct the JSON in this file", path=shown) from exc
         if not isinstance(value, dict):
             message = f"{shown}: must be a JSON object, not {json_type_name(value)}"
             fix = 'put everything into one object, such as {"name": "value"}'
@@ -182,7 +183,8 @@ def _check_version(document: Document) -> None:
     if version == SCHEMA_VERSION and type(version) is int:
         return
     is_newer = isinstance(version, int) and version > SCHEMA_VERSION
-    problem = "is missing" if version is None else f"must be {SCHEMA_VERSION}"
+    problem = f"must be {SCHEMA_VERSION}, not {version!r:.60}"
+    problem = "is missing" if version is None else problem
     fix = "use a newer Onceward, or " if is_newer else ""
     document.refuse("schemaVersion", problem, f'{fix}write "schemaVersion": {SCHEMA_VERSION}')
 
@@ -225,11 +227,14 @@ def _words(document: Document, where: str, value: object) -> tuple[str, ...]:
             where, f"must be a list of words, not {json_type_name(value)}", f"write {example}"
         )
     if not 1 <= len(value) <= COMMAND_WORDS_MAX:
-        document.refuse(where, f"must have 1 to {COMMAND_WORDS_MAX} words", f"write {example}")
+        document.refuse(
+            where, f"must have 1 to {COMMAND_WORDS_MAX} words, not {len(value)}", f"write {example}"
+        )
     document.text(f"{where}[0]", value[0], 'the program, such as "python"')
     for place, word in enumerate(value):
         if not isinstance(word, str):
-            fix = f"write {json.dumps(str(word))}, in quotes"
+            is_number = isinstance(word, (int, float))
+            fix = f"write {json.dumps(json.dumps(word))}, in quotes" if is_number else "write text"
             document.refuse(f"{where}[{place}]", f"must be text, not {json_type_name(word)}", fix)
         document.check_text(f"{where}[{place}]", word)
     return tuple(value)
@@ -238,14 +243,18 @@ def _words(document: Document, where: str, value: object) -> tuple[str, ...]:
 def _variables(document: Document, where: str, value: object) -> dict[str, str]:
     table = document.table(where, value, '{"NAME": "value"}')
     if len(table) > VARIABLES_MAX:
-        document.refuse(where, f"must have at most {VARIABLES_MAX} names", "remove some")
+        document.refuse(
+            where, f"has {len(table)} names; at most {VARIABLES_MAX} are allowed", "remove some"
+        )
     for name, text in table.items():
         place = join_path(where, name)
         if not name or "=" in name or "\0" in name or not is_encodable(name):
             document.refuse(place, "is not a variable name", 'write a name such as "LANG"')
         if not isinstance(text, str):
             # The value may be a secret, so the message does not repeat it.
-            document.refuse(place, f"must be text, not {json_type_name(text)}", "put it in quotes")
+            document.refuse(
+                place, f"must be text, not {json_type_name(text)}", "write text in quotes"
+            )
         document.check_text(place, text)
     return dict(table)
 
@@ -275,7 +284,8 @@ def _limits(document: Document) -> RunLimits:
 def _count(document: Document, where: str, value: object, least: int, most: int) -> int:
     if type(value) is not int or not least <= value <= most:
         fix = f"write a number such as {max(least, 5)}, without quotes"
-        document.refuse(where, f"must be a whole number from {least} to {most}", fix)
+        problem = f"must be a whole number from {least} to {most}, not {value!r:.60}"
+        document.refuse(where, problem, fix)
     return value
 
 
@@ -283,7 +293,7 @@ def _seconds(document: Document, where: str, value: object) -> float:
     # In Python True is an int, but it is not a number of seconds.
     number = value if isinstance(value, (int, float)) and not isinstance(value, bool) else 0
     if not 0 < number <= SECONDS_MAX:
-        problem = f"must be a number of seconds above 0, at most {SECONDS_MAX}"
+        problem = f"must be seconds above 0, at most {SECONDS_MAX}, not {value!r:.60}"
         document.refuse(where, problem, "write a number such as 600, without quotes")
     return float(number)
 
@@ -296,6 +306,9 @@ def _tasks_dir(document: Document) -> str:
     try:
         check_path(found)
     except OncewardError:
-        problem = "must be a relative path in the workspace, not a directory reserved by Onceward"
+        problem = (
+            "must be a plain path in the workspace, and not in a folder of Onceward's own, "
+            f"not {found!r:.60}"
+        )
         document.refuse("tasks_dir", problem, f"write {example}")
     return found

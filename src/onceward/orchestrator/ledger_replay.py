@@ -144,7 +144,10 @@ class RunState:
             record["seq"] != self.seq + 1
             and not last_synced <= self.synced_seq <= self.seq < record["seq"]
         ):
-            message = f"the ledger of {self.run_id or 'a run'} lacks record {self.seq + 1}"
+            message = (
+                f"the ledger of {self.run_id or 'a run'} lacks record {self.seq + 1}, "
+                "which is lost or damaged; nothing was changed"
+            )
             raise LedgerDamaged(message)
         self.seq, self.updated_at = record["seq"], record["at"]
         if record["kind"] not in UNSYNCED_KINDS:

@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from typing import Final
 
 from onceward.agents.orphan_processes import AgentRecord, end_orphans
 from onceward.agents.supervisor import Supervisor, SupervisorLimits
@@ -48,6 +49,9 @@ from onceward.system import (
 )
 from onceward.system.crash_points import crash_point
 from onceward.system.redaction import Redactor
+
+#: The fix where there is no run.
+_START: Final = "start a run: `onceward run --task …`"
 
 
 def _ignore_record(_: Record) -> None:
@@ -149,7 +153,7 @@ class Orchestrator:
             state, read = self._read(run_id)
             if not state.run_id:
                 message = f"{run_id} crashed before its first record; nothing was started"
-                raise RunMissing(message, fix="start a new run: `onceward run --task …`")
+                raise RunMissing(message, fix=_START)
             if state.status == "done":
                 unchecked = unchecked_of(state)
                 return RunResult(
@@ -376,16 +380,16 @@ class Orchestrator:
     def _check_exists(self, run_id: str) -> None:
         if not self._ledger(run_id).exists():
             known = self._run_ids()[-5:]
-            message = f"there is no run {run_id}"
-            fix = f"choose one of: {', '.join(known)}" if known else "start a run: `onceward run`"
+            message = f"there is no run {run_id} in {self.workspace.root}"
+            fix = f"pass a run such as {', '.join(known)}" if known else _START
             raise RunMissing(message, fix=fix)
 
     def _latest(self) -> str:
         for run_id in reversed(self._run_ids()):
             if self._ledger(run_id).has_first_record():
                 return run_id
-        message = "there is no run in this workspace yet"
-        raise RunMissing(message, fix="start a run: `onceward run --task …`")
+        message = f"there is no run in {self.workspace.root} yet"
+        raise RunMissing(message, fix=_START)
 
     def _run_ids(self) -> list[str]:
         """Return all run ids in order of time: ids begin with the start time."""

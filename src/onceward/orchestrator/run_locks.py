@@ -110,7 +110,7 @@ def _held_error(conflict: Conflict, unknown_run: str) -> RunHeld:
     run_id = str(context.get("purpose", unknown_run))
     message = (
         f"{run_id} is being worked on by {context['holder']}: "
-        "a workspace has one orchestrator at a time"
+        "a workspace has one orchestrator at a time; nothing was started"
     )
     pid, since = context.get("pid"), context.get("since")
     return RunHeld(message, holder=context["holder"], run_id=run_id, pid=pid, since=since)

@@ -296,7 +296,8 @@ class RunLoop:
             )
         except AgentFailed as exc:
             self.check_stopping()
-            self._record_failure(command, exc.code, exc.message, retryable=exc.retryable)
+            text = protocol.message_and_fix(exc)
+            self._record_failure(command, exc.code, text, retryable=exc.retryable)
             return
         if next_stage(self.state.flow[command.stage], event) is None:
             answer = f"{event['event']} {event.get('status') or ''}".strip()
@@ -382,8 +383,11 @@ class RunLoop:
         """Append a record. After a failure, when its fate is ambiguous, nothing more is written."""
         self._is_closed = True
         if not self._is_held():
-            message = f"this process lost the lock of {self.state.run_id}; nothing more was written"
-            raise RunHeld(message)
+            run_id = self.state.run_id
+            message = f"this process lost the lock of {run_id}: its file was removed or replaced"
+            message += "; the run was stopped, and its completed steps are recorded"
+            fix = f"do not touch state/locks; continue with `onceward resume {run_id}`"
+            raise RunHeld(message, fix=fix)
         if self.state.unsynced:
             fields = {**fields, "unsynced": self.state.unsynced}
         sync = kind not in UNSYNCED_KINDS

@@ -46,7 +46,9 @@ def create_workspace(
     disk = files or SystemFiles()
     workspace = directory.resolve()
     if (workspace / CONFIG_NAME).exists():
-        message = f"{workspace / CONFIG_NAME} exists: this is a workspace already"
+        message = (
+            f"{workspace / CONFIG_NAME} exists: this is a workspace already; nothing was written"
+        )
         fix = "edit that file, or remove it and run `onceward init` again"
         raise Conflict(message, fix=fix, path=str(workspace / CONFIG_NAME))
     made: list[str] = []

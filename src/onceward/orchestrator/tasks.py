@@ -53,8 +53,8 @@ def load_task(
     Secrets known to `redactor` are redacted. Default: secrets in the environment.
     """
     if not _ID.fullmatch(task_id):
-        message = f"{task_id!r} is not a task id"
-        fix = "use up to 64 letters, digits, dots, dashes and underscores, such as T-0042"
+        message = f"task: {task_id!r:.80} is not a task id"
+        fix = "pass 1 to 64 letters, digits, `.`, `-` and `_`; the first is a letter or digit"
         raise InvalidArgument(message, fix=fix, field="task")
     name = f"{task_id}{_SUFFIX}"
     try:
@@ -89,7 +89,7 @@ def _unknown(workspace: Path, task_id: str, tasks_dir: str) -> FileMissing:
     more = f" and {len(known) - NAMED_MAX} more" if len(known) > NAMED_MAX else ""
     message = f"there is no task {task_id}; there are {', '.join(known[:NAMED_MAX])}{more}"
     meant = closest_name(task_id, known)
-    fix = f"did you mean {meant}?" if meant else f"write {place / task_id}{_SUFFIX}"
+    fix = f"{f'pass {meant}, or ' if meant else ''}write {place / task_id}{_SUFFIX}"
     return FileMissing(message, fix=fix, tasks=known)
 
 
@@ -98,7 +98,7 @@ def _task(document: Document, task_id: str) -> AgentTask:
     document.check_names("", fields, FIELDS)
     found = fields.get("id", task_id)
     if found != task_id:
-        problem = f"is {found!r}, but the file name is {task_id!r}"
+        problem = f"is {found!r:.80}, but the file is named {task_id}{_SUFFIX}"
         document.refuse("id", problem, f'write "id": "{task_id}", or rename the file')
     if "goal" not in fields:
         document.refuse("goal", "is missing", 'write "goal": "what is to be done"')
@@ -129,7 +129,7 @@ def _outputs(document: Document, value: object) -> tuple[Mapping[str, Any], ...]
         problem = f"must be a list, not {json_type_name(value)}"
         document.refuse("expected_outputs", problem, f"write {example}")
     if len(value) > OUTPUTS_MAX:
-        problem = f"must have at most {OUTPUTS_MAX} files"
+        problem = f"has {len(value)} files; at most {OUTPUTS_MAX} are allowed"
         document.refuse("expected_outputs", problem, "split it into several tasks")
     found = [_output(document, f"expected_outputs[{n}]", each) for n, each in enumerate(value)]
     seen: set[str] = set()

@@ -36,8 +36,9 @@ class Drift:
     def to_error(self, run_id: str, diff: str) -> Drifted:
         """Return the error that lists the changes, with a diff."""
         shown = [f"{each.how} {each.path}" for each in self.changes or ()]
-        count = len(shown) if self.changes is not None else "some"
-        message = f"the workspace is not as {run_id} left it: {count} files differ"
+        count = f"{len(shown)} files differ" if len(shown) > 1 else "1 file differs"
+        count = count if self.changes is not None else "some files differ"
+        message = f"the workspace is not as {run_id} left it: {count}; nothing was started"
         return Drifted(message, changes=shown, diff=diff, before=self.before, now=self.now)
 
 

@@ -105,16 +105,18 @@ def new_run_id(now: datetime, number: str, others: Sequence[str]) -> str:
 def check_run_id(run_id: str) -> str:
     """Return a run id; refuse anything that is not safe in a path."""
     if not is_run_id(run_id):
-        message = f"{run_id!r:.60} is not a run id such as run-20260206-120000-1a2b3c4d"
-        raise InvalidArgument(message, fix="see `onceward runs list`", field="run")
+        message = f"run: {run_id!r:.60} is not a run id such as run-20260206-120000-1a2b3c4d"
+        raise InvalidArgument(
+            message, fix="pass an id that `onceward runs list` shows", field="run"
+        )
     return run_id
 
 
 def check_task_id(task_id: str) -> str:
     """Return a task id; refuse anything that is not safe in a path."""
     if not _TASK_ID.fullmatch(task_id):
-        message = f"{task_id!r:.60} is not a task id such as T-0042"
-        fix = "use letters, digits, dots, dashes and underscores, at most 64"
+        message = f"task: {task_id!r:.80} is not a task id such as T-0042"
+        fix = "pass 1 to 64 letters, digits, `.`, `-` and `_`; the first is a letter or digit"
         raise InvalidArgument(message, fix=fix, field="task")
     return task_id
 
@@ -145,7 +147,7 @@ def read_sealed(path: Path, files: Files) -> Record | None:
             return sealed
     except (orjson.JSONDecodeError, AttributeError, KeyError, TypeError, InvalidArgument):
         pass
-    message = f"{path} is damaged: its checksum does not match"
+    message = f"{path} is damaged: it is not JSON with a matching checksum; it was not used"
     raise StorageError(message, fix="restore it from a backup, or remove it", path=str(path))
 
 

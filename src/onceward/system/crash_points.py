@@ -160,11 +160,12 @@ class _ArmedPoint:
         nth, _, action = rest.partition(":")
         self.name, self.action = name, action or "kill"
         if name not in POINTS:
-            message = f"no crash point is named {name!r}"
-            raise InvalidArgument(message, fix="pass one of onceward.system.crash_points.POINTS")
+            message = f"no crash point is named {name!r:.100}; none was armed"
+            raise InvalidArgument(message, fix="name one of onceward.system.crash_points.POINTS")
         if not (nth.isascii() and nth.isdigit() and int(nth) > 0) or self.action not in ACTIONS:
-            message = f"{spec!r} is not a crash point and its pass"
-            raise InvalidArgument(message, fix=f"write name:nth[:{'|'.join(ACTIONS)}]")
+            message = f"{spec!r:.100} is not a crash point with the number of a pass"
+            fix = f"write name:nth[:{'|'.join(ACTIONS)}], such as {name}:1"
+            raise InvalidArgument(message, fix=fix)
         self.left = int(nth)
 
     def passed(self, name: str) -> None:

@@ -39,7 +39,8 @@ def file_error(exc: OSError, path: Path, doing: str) -> StorageError:
     message = f"cannot {doing} {path}: {exc.strerror or exc}"
     if kind is FileMissing and doing == "open":
         message = f"{path} does not exist"
-    return kind(message, path=str(path))
+    fix = "use a shorter path" if exc.errno == errno.ENAMETOOLONG else ""
+    return kind(message, fix=fix, path=str(path))
 
 
 @contextlib.contextmanager
@@ -66,7 +67,11 @@ def read_user_file(path: Path, *, name: str = "", fix: str) -> bytes:
 
 def sync_error(exc: OSError, path: Path) -> FileRefused:
     """Return the error for a failed fsync; this process rejects the file from then on."""
-    return FileRefused(f"fsync of {path} failed: {exc.strerror or exc}", path=str(path))
+    message = (
+        f"fsync of {path} failed: {exc.strerror or exc}; its last writes may be lost, "
+        "and this process does not use it any more"
+    )
+    return FileRefused(message, path=str(path))
 
 
 def untrusted_file(path: Path) -> FileRefused:

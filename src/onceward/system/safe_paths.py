@@ -94,12 +94,17 @@ class RootedDirectory:
         The root is trusted, but neither it nor any component below may be a symbolic link.
         """
         parts, shown = ([], ".") if str(relative) == "." else _parts(relative)
-        with _mapped_errors(str(root) if shown == "." else shown, "open"):
-            top = os.open(root, _DIRECTORY)
-            try:
-                return cls(_descend(top, parts))
-            finally:
-                os.close(top)
+        shown = str(root) if shown == "." else shown
+        try:
+            with _mapped_errors(shown, "open"):
+                top = os.open(root, _DIRECTORY)
+                try:
+                    return cls(_descend(top, parts))
+                finally:
+                    os.close(top)
+        except WrongPath as exc:
+            fix = "pass the path of a directory, without symbolic links"
+            raise WrongPath(exc.message, fix=fix, path=shown) from exc
 
     def __enter__(self) -> Self:
         return self
@@ -135,7 +140,7 @@ class RootedDirectory:
                 content += chunk
         shown = _shown(relative)
         message = f"{shown} is larger than {bytes_max} bytes"
-        raise TooLarge(message, fix=f"keep it below {bytes_max} bytes", path=shown)
+        raise TooLarge(message, fix=f"reduce it to at most {bytes_max} bytes", path=shown)
 
     def entries(self) -> list[DirectoryEntry]:
         """Return the regular files directly inside, sorted by name; no links, no directories."""
@@ -156,7 +161,7 @@ class RootedDirectory:
                             )
                         if len(found) > ENTRIES_MAX:
                             message = f"the directory holds more than {ENTRIES_MAX} files"
-                            raise TooLarge(message, fix="pass a directory with fewer files")
+                            raise TooLarge(message, fix=f"keep at most {ENTRIES_MAX} files in it")
             finally:
                 os.close(descriptor)
         return sorted(found)
@@ -224,7 +229,7 @@ def _check_text(text: str, problem: str) -> None:
 
 def _reject_path(problem: str) -> NoReturn:
     message = f"path: it {problem}"
-    raise InvalidArgument(message, fix="correct path", field="path")
+    raise InvalidArgument(message, fix="correct the path", field="path")
 
 
 def _parts(relative: PurePath | str) -> tuple[list[str], str]:

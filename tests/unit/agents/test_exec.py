@@ -216,7 +216,8 @@ def test_only_its_own_actions_are_taken(tmp_path: Path) -> None:
         ({"type": "reviewer", "verdict": "yes"}, "--verdict: 'yes' is not a verdict format"),
         ({"type": "reviewer", "verdict": "exit", "check": "x"}, "runs no check"),
         ({"verdict": "json"}, "--verdict: a builder gives no verdict"),
-        ({"seconds": 0}, "--timeout: must be more than 0"),
+        ({"seconds": 0}, "--timeout: must be more than 0, not 0"),
+        ({"seconds": float("nan")}, "--timeout: must be more than 0, not nan"),
     ],
 )
 def test_what_cannot_work_is_refused_at_once(fields: dict[str, Any], says: str) -> None:

@@ -31,7 +31,16 @@ def test_an_agent_cannot_give_the_answer_of_another() -> None:
     """The refusal names the answers that this agent has."""
     with pytest.raises(InvalidArgument) as caught:
         handler_results.event_of("reviewer", handler_results.completed())
-    assert caught.value.fix == "answer one of approved, changes_requested"
+    message = "status: a reviewer cannot answer 'completed', only approved or changes_requested"
+    assert caught.value.message == message
+
+
+@pytest.mark.parametrize("name", ["artifacts", "read"])
+def test_one_path_is_not_a_list_of_paths(name: str) -> None:
+    """A text would be read as a list of its characters."""
+    with pytest.raises(InvalidArgument, match=f"^{name}: is one path") as caught:
+        HandlerResult(**{"status": "approved", name: "src/a.py"})  # type: ignore[arg-type]
+    assert caught.value.fix == f'pass a list, such as {name}=["src/a.py"]'
 
 
 def test_payloads_carry_what_the_helpers_say() -> None:

@@ -274,5 +274,5 @@ def test_the_type_comes_from_the_environment() -> None:
     """An agent is of the type that the orchestrator wants, and of no unknown one."""
     assert Agent(environ={"ONCEWARD_AGENT": "reviewer"}).type == "reviewer"
     for unknown in ({}, {"ONCEWARD_AGENT": "painter"}):
-        with pytest.raises(InvalidArgument, match="not a type of agent"):
+        with pytest.raises(InvalidArgument, match="type: must be one of builder"):
             Agent(environ=unknown)

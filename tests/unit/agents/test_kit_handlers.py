@@ -130,9 +130,16 @@ def _declared(agent: Agent) -> Agent:
 @pytest.mark.parametrize("wrong", ["RateLimited", RateLimited(), int, None])
 def test_only_classes_of_exceptions_are_declared(wrong: Any) -> None:
     """Anything else would never match, and is refused when the agent is made."""
-    with pytest.raises(InvalidArgument, match="retryable: .* is not an exception class") as caught:
+    with pytest.raises(InvalidArgument, match="retryable: .* is not a subclass of Exception"):
         Agent("builder", retryable=(wrong,), environ={})
-    assert caught.value.fix
+
+
+@pytest.mark.parametrize("wrong", [RateLimited, None])
+def test_one_class_is_not_a_tuple_of_classes(wrong: Any) -> None:
+    """The most frequent mistake gets an error with the fix, not a TypeError."""
+    with pytest.raises(InvalidArgument, match="retryable: must be a tuple") as caught:
+        Agent("builder", retryable=wrong, environ={})
+    assert "retryable=(RateLimited,)" in caught.value.fix
 
 
 def test_a_version_is_the_handlers_file() -> None:

@@ -125,6 +125,19 @@ def test_h27_nothing_odd_is_sent_on_the_way(odd: Any, lives: AgentRestarts) -> N
     assert "surrogate" in said or "nested" in said
 
 
+def test_the_fix_of_an_error_is_sent_with_its_message(lives: AgentRestarts) -> None:
+    """The protocol has no field for it, and the operator sees only the message."""
+
+    def refusing(_: Command) -> HandlerResult:
+        message = "no goal"
+        raise InvalidArgument(message, fix="write one")
+
+    (event,) = lives.ask(refusing, a_command())
+    assert event["payload"]["message"] == "no goal (fix: write one)"
+    (event,) = lives.ask(lambda _: completed(artifacts=[".git/x"]), a_command())
+    assert "(fix: name a regular file of yours" in event["payload"]["message"]
+
+
 def test_required_outputs_must_be_there(lives: AgentRestarts, tmp_path: Path) -> None:
     """A required file that is missing fails the command; one that is there is an artifact."""
     wanted = [{"path": "want.txt", "required": True}, {"path": "may.txt", "required": False}]

@@ -177,7 +177,7 @@ def test_an_answer_for_others_is_refused(changes: dict[str, Any], waiting: Waiti
 )
 def test_another_version_is_an_error(message: protocol.Message, waiting: Waiting) -> None:
     """An agent that saw another snapshot did other work."""
-    with pytest.raises(AgentFailed, match="snap-2, not snap-abc123") as caught:
+    with pytest.raises(AgentFailed, match="snap-2, but the command is for snap-abc123") as caught:
         waiting.take(message)
     assert (caught.value.code, caught.value.retryable) == ("VERSION_MISMATCH", False)
 

@@ -37,6 +37,6 @@ def test_a_missing_or_backward_migration_is_rejected(
 ) -> None:
     """An old worker does not touch what a newer one wrote."""
     with pytest.raises(
-        VersionMismatch, match=f"at version {stored}, this worker is at version {wanted}"
+        VersionMismatch, match=rf"version {stored},.* worker is at version {wanted}"
     ):
         check_migratable("c", position, stored, wanted, dict.fromkeys(steps, str))

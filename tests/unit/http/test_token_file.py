@@ -69,6 +69,7 @@ def test_h65_what_is_no_file_is_refused(what: str, tmp_path: Path) -> None:
     with pytest.raises(StorageError) as refused:
         open_token()
     assert str(token_path()) in refused.value.message
+    assert "remove it" in refused.value.fix
 
 
 @pytest.mark.parametrize(

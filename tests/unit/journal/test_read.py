@@ -48,7 +48,7 @@ def test_a_missing_file_is_empty(path: Path) -> None:
     assert (page.items, page.next_cursor) == ([], "0")
     with pytest.raises(InvalidCursor) as refused:
         Journal(path).read("1")
-    assert refused.value.fix == 'reset `since` to "0"'
+    assert refused.value.fix == InvalidCursor.default_fix
 
 
 @pytest.mark.parametrize("cursor", NO_CURSORS)

@@ -258,6 +258,16 @@ def test_a_file_that_is_no_cursor_is_left_alone(agent: Agent, text: str) -> None
     assert agent.cursor.read_text() == text
 
 
+def test_a_cursor_of_another_version_is_kept(agent: Agent) -> None:
+    """Its position is good for that version, so the fix does not tell to remove it."""
+    agent.cursor.parent.mkdir()
+    agent.cursor.write_text('{"schemaVersion":2,"position":"9"}')
+    with pytest.raises(InvalidCursor, match="another version of Onceward") as caught:
+        agent.client()
+    assert "use that version" in caught.value.fix
+    assert "remove" not in caught.value.fix
+
+
 def test_a_second_client_gets_an_error_naming_the_holder(agent: Agent) -> None:
     """Two loops with one cursor would both get an entry; the second one is refused."""
     with agent.client():

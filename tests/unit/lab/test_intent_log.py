@@ -358,7 +358,7 @@ def test_waiting_for_a_held_lock_times_out(tmp_path: Path) -> None:
     experiment = make_experiment(lab, tmp_path)
     holder, _ = open_locked(lab.paths.lock, SystemFiles())
     before = clock.monotonic()
-    with pytest.raises(StorageError, match="another process holds"):
+    with pytest.raises(StorageError, match="is still locked"):
         lab.add_feedback(notes(), "req")
     assert 10 <= clock.monotonic() - before < 11
     assert lab.submission_of(experiment.experiment_id) is None

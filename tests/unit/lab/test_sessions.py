@@ -60,6 +60,17 @@ def test_h12_a_session_directory_that_is_a_link_is_not_followed(tmp_path: Path) 
     assert list(outside.iterdir()) == []
 
 
+def test_the_fix_names_the_link(tmp_path: Path) -> None:
+    """The directory of all sessions may be the link, not that of the session."""
+    paths = paths_in(tmp_path)
+    (tmp_path / "outside").mkdir()
+    paths.root.mkdir()
+    paths.sessions.symlink_to(tmp_path / "outside")
+    with pytest.raises(InvalidArgument, match="is a link") as refused:
+        open_session(paths, "lab_1")
+    assert refused.value.fix == f"replace the link {paths.sessions} by a directory"
+
+
 @pytest.mark.parametrize(
     "content",
     [

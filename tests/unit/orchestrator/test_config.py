@@ -142,7 +142,7 @@ def test_onceward_means_this_installation(tmp_path: Path) -> None:
         (
             {"limits": {"timeout_seconds": {"review": "5 min"}}},
             "limits.timeout_seconds.review",
-            "number of seconds",
+            "must be seconds above 0",
             "600",
         ),
         ({"tasks_dir": 3}, "tasks_dir", "must be text", '"tasks"'),

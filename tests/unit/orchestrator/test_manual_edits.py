@@ -189,7 +189,7 @@ def test_a_damaged_archive_shows_no_diff(harness: OrchestratorHarness) -> None:
     content[95:105] = bytes(byte ^ 0xFF for byte in content[95:105])
     path.write_bytes(content)
     (harness.workspace / "old.txt").write_text("two\n")
-    with pytest.raises(Drifted, match="1 files differ"):
+    with pytest.raises(Drifted, match="1 file differs"):
         harness.resume()
 
 

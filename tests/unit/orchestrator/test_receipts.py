@@ -76,7 +76,7 @@ def test_h30_an_artifact_that_is_not_as_it_was_is_made_again_and_only_that(
     elif damage == "a directory":
         path.mkdir()
     if damage != "deleted":
-        with pytest.raises(Drifted, match="src/T-1.txt|1 files differ"):
+        with pytest.raises(Drifted, match="src/T-1.txt|1 file differs"):
             harness.resume()
     harness.resume(redo=damage != "deleted")
     assert [(each["task_id"], each["action"]) for each in harness.asked] == [

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from onceward.errors import FileMissing, InvalidArgument, InvalidJson
+from onceward.errors import FileMissing, InvalidArgument, InvalidJson, WrongPath
 from onceward.orchestrator.models import AgentTask
 from onceward.orchestrator.tasks import list_tasks, load_task
 from onceward.system.redaction import Redactor
@@ -63,6 +63,14 @@ def test_listing_names_what_has_a_file(tmp_path: Path) -> None:
     assert list_tasks(tmp_path) == ["T-1", "T-10", "T-2"]
 
 
+def test_tasks_must_be_in_a_directory(tmp_path: Path) -> None:
+    """The fix asks for a directory, not for a file."""
+    (tmp_path / "tasks").write_text("")
+    with pytest.raises(WrongPath, match="tasks") as caught:
+        load_task(tmp_path, "T-1")
+    assert caught.value.fix == "pass the path of a directory, without symbolic links"
+
+
 def test_an_unknown_task_error_lists_existing_tasks(tmp_path: Path) -> None:
     """The nearest one is what was probably meant."""
     write(tmp_path, "T-0042")
@@ -70,7 +78,7 @@ def test_an_unknown_task_error_lists_existing_tasks(tmp_path: Path) -> None:
     with pytest.raises(FileMissing) as caught:
         load_task(tmp_path, "T-042")
     assert caught.value.message == "there is no task T-042; there are T-0042, other"
-    assert caught.value.fix == "did you mean T-0042?"
+    assert caught.value.fix == f"pass T-0042, or write {tmp_path}/tasks/T-042.json"
     with pytest.raises(FileMissing) as caught:
         load_task(tmp_path, "zzz")
     assert caught.value.fix.endswith("tasks/zzz.json")
@@ -103,7 +111,7 @@ def test_an_id_is_a_plain_name(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize(
     ("fields", "where", "problem", "fix"),
     [
-        ({"id": "T-2"}, "id", "is 'T-2', but the file name is 'T-1'", "rename"),
+        ({"id": "T-2"}, "id", "is 'T-2', but the file is named T-1.json", "rename"),
         ({"id": 3}, "id", "is 3", '"id": "T-1"'),
         ({"goal": ...}, "goal", "is missing", '"goal": "'),
         ({"goal": ""}, "goal", "must not be empty", '"goal": "'),

@@ -134,7 +134,7 @@ def test_reading_a_missing_file_says_so(files: SystemFiles, tmp_path: Path) -> N
     """The error names the file and is not retryable."""
     with pytest.raises(FileMissing, match="log does not exist") as caught:
         files.open_read(tmp_path / "log")
-    assert caught.value.context == {"path": str(tmp_path / "log")}
+    assert caught.value.context == {"fix": "check the path", "path": str(tmp_path / "log")}
     assert not caught.value.retryable
 
 
