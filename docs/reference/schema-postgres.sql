@@ -285,7 +285,7 @@ CREATE FUNCTION public.onceward_note_grant() RETURNS trigger
     end
   $$;
 
-CREATE FUNCTION public.onceward_retry_turn(_name text, _is_worker boolean) RETURNS bigint
+CREATE FUNCTION public.onceward_retry_sequence_next(_name text, _is_worker boolean) RETURNS bigint
     LANGUAGE plpgsql
     AS $$
     declare
@@ -295,9 +295,9 @@ CREATE FUNCTION public.onceward_retry_turn(_name text, _is_worker boolean) RETUR
         perform pg_advisory_xact_lock_shared(onceward_cursor_key(_name));
         perform 1 from cursor_positions where cursor_name = _name for key share;
       end if;
-      insert into onceward_retry_turns as turn (cursor_name, last_sequence) values (_name, 1)
-        on conflict (cursor_name) do update set last_sequence = turn.last_sequence + 1
-        returning turn.last_sequence into given;
+      insert into onceward_retry_sequences as s (cursor_name, last_sequence) values (_name, 1)
+        on conflict (cursor_name) do update set last_sequence = s.last_sequence + 1
+        returning s.last_sequence into given;
       return given;
     end
   $$;
@@ -635,6 +635,31 @@ ALTER TABLE public.onceward_dead ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTIT
     CACHE 1
 );
 
+CREATE TABLE public.onceward_discarded (
+    id bigint NOT NULL,
+    history_id bigint NOT NULL,
+    cursor_name text NOT NULL,
+    "position" text NOT NULL,
+    sequence bigint NOT NULL,
+    key text,
+    alone boolean NOT NULL,
+    raw bytea,
+    attempt integer NOT NULL,
+    due_at timestamp with time zone,
+    failures jsonb NOT NULL,
+    first_failed_at timestamp with time zone,
+    parked_at timestamp with time zone
+);
+
+ALTER TABLE public.onceward_discarded ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME public.onceward_discarded_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
 CREATE TABLE public.onceward_dual_arrivals (
     dual_name text NOT NULL,
     group_name text NOT NULL,
@@ -684,31 +709,6 @@ CREATE TABLE public.onceward_effects (
     failure text,
     note text,
     CONSTRAINT onceward_effects_state_check CHECK ((state = ANY (ARRAY['intended'::text, 'done'::text, 'failed'::text, 'ambiguous'::text, 'free'::text])))
-);
-
-CREATE TABLE public.onceward_forgotten (
-    id bigint NOT NULL,
-    history_id bigint NOT NULL,
-    cursor_name text NOT NULL,
-    "position" text NOT NULL,
-    sequence bigint NOT NULL,
-    key text,
-    alone boolean NOT NULL,
-    raw bytea,
-    attempt integer NOT NULL,
-    due_at timestamp with time zone,
-    failures jsonb NOT NULL,
-    first_failed_at timestamp with time zone,
-    parked_at timestamp with time zone
-);
-
-ALTER TABLE public.onceward_forgotten ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
-    SEQUENCE NAME public.onceward_forgotten_id_seq
-    START WITH 1
-    INCREMENT BY 1
-    NO MINVALUE
-    NO MAXVALUE
-    CACHE 1
 );
 
 CREATE TABLE public.onceward_grants (
@@ -811,7 +811,7 @@ ALTER TABLE public.onceward_parked ALTER COLUMN id ADD GENERATED ALWAYS AS IDENT
     CACHE 1
 );
 
-CREATE TABLE public.onceward_refusals (
+CREATE TABLE public.onceward_rejected_writes (
     id bigint NOT NULL,
     cursor_name text NOT NULL,
     happened_at timestamp with time zone NOT NULL,
@@ -822,8 +822,8 @@ CREATE TABLE public.onceward_refusals (
     what text NOT NULL
 );
 
-ALTER TABLE public.onceward_refusals ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
-    SEQUENCE NAME public.onceward_refusals_id_seq
+ALTER TABLE public.onceward_rejected_writes ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME public.onceward_rejected_writes_id_seq
     START WITH 1
     INCREMENT BY 1
     NO MINVALUE
@@ -831,7 +831,7 @@ ALTER TABLE public.onceward_refusals ALTER COLUMN id ADD GENERATED ALWAYS AS IDE
     CACHE 1
 );
 
-CREATE TABLE public.onceward_retry_turns (
+CREATE TABLE public.onceward_retry_sequences (
     cursor_name text NOT NULL,
     last_sequence bigint NOT NULL
 );
@@ -954,6 +954,9 @@ ALTER TABLE ONLY public.onceward_dead
 ALTER TABLE ONLY public.onceward_dead
     ADD CONSTRAINT onceward_dead_source_cursor_name_position_key UNIQUE (source, cursor_name, "position");
 
+ALTER TABLE ONLY public.onceward_discarded
+    ADD CONSTRAINT onceward_discarded_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY public.onceward_dual_arrivals
     ADD CONSTRAINT onceward_dual_arrivals_pkey PRIMARY KEY (dual_name, group_name);
 
@@ -971,9 +974,6 @@ ALTER TABLE ONLY public.onceward_dual_reads
 
 ALTER TABLE ONLY public.onceward_effects
     ADD CONSTRAINT onceward_effects_pkey PRIMARY KEY (scope, key, name);
-
-ALTER TABLE ONLY public.onceward_forgotten
-    ADD CONSTRAINT onceward_forgotten_pkey PRIMARY KEY (id);
 
 ALTER TABLE ONLY public.onceward_grants
     ADD CONSTRAINT onceward_grants_pkey PRIMARY KEY (id);
@@ -996,14 +996,14 @@ ALTER TABLE ONLY public.onceward_parked
 ALTER TABLE ONLY public.onceward_parked
     ADD CONSTRAINT onceward_parked_pkey PRIMARY KEY (id);
 
-ALTER TABLE ONLY public.onceward_refusals
-    ADD CONSTRAINT onceward_refusals_cursor_name_epoch_what_key UNIQUE (cursor_name, epoch, what);
+ALTER TABLE ONLY public.onceward_rejected_writes
+    ADD CONSTRAINT onceward_rejected_writes_cursor_name_epoch_what_key UNIQUE (cursor_name, epoch, what);
 
-ALTER TABLE ONLY public.onceward_refusals
-    ADD CONSTRAINT onceward_refusals_pkey PRIMARY KEY (id);
+ALTER TABLE ONLY public.onceward_rejected_writes
+    ADD CONSTRAINT onceward_rejected_writes_pkey PRIMARY KEY (id);
 
-ALTER TABLE ONLY public.onceward_retry_turns
-    ADD CONSTRAINT onceward_retry_turns_pkey PRIMARY KEY (cursor_name);
+ALTER TABLE ONLY public.onceward_retry_sequences
+    ADD CONSTRAINT onceward_retry_sequences_pkey PRIMARY KEY (cursor_name);
 
 ALTER TABLE ONLY public.onceward_samples
     ADD CONSTRAINT onceward_samples_pkey PRIMARY KEY (cursor_name, taken_at);
@@ -1073,9 +1073,9 @@ CREATE INDEX onceward_dead_of_group ON public.onceward_dead USING btree (group_n
 
 CREATE INDEX onceward_dead_settled ON public.onceward_dead USING btree (changed_at) WHERE (state <> 'dead'::text);
 
-CREATE INDEX onceward_forgotten_by_cursor ON public.onceward_forgotten USING btree (cursor_name, id);
+CREATE INDEX onceward_discarded_by_cursor ON public.onceward_discarded USING btree (cursor_name, id);
 
-CREATE INDEX onceward_forgotten_by_move ON public.onceward_forgotten USING btree (history_id, id);
+CREATE INDEX onceward_discarded_by_move ON public.onceward_discarded USING btree (history_id, id);
 
 CREATE INDEX onceward_grants_ended ON public.onceward_grants USING btree (ended_at) WHERE (ended_at IS NOT NULL);
 
@@ -1156,8 +1156,8 @@ ALTER TABLE ONLY public.memory_relations
 ALTER TABLE ONLY public.memory_relations
     ADD CONSTRAINT memory_relations_to_id_fkey FOREIGN KEY (to_id) REFERENCES public.memory_entities(id);
 
+ALTER TABLE ONLY public.onceward_discarded
+    ADD CONSTRAINT onceward_discarded_history_id_fkey FOREIGN KEY (history_id) REFERENCES public.cursor_history(id);
+
 ALTER TABLE ONLY public.onceward_effects
     ADD CONSTRAINT onceward_effects_scope_key_fkey FOREIGN KEY (scope, key) REFERENCES public.onceward_outcomes(scope, key) ON DELETE CASCADE;
-
-ALTER TABLE ONLY public.onceward_forgotten
-    ADD CONSTRAINT onceward_forgotten_history_id_fkey FOREIGN KEY (history_id) REFERENCES public.cursor_history(id);

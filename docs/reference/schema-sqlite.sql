@@ -104,7 +104,7 @@ CREATE TABLE onceward_effects (
   foreign key (scope, key) references onceward_outcomes (scope, key) on delete cascade
 );
 
-CREATE TABLE onceward_retry_turns (
+CREATE TABLE onceward_retry_sequences (
   cursor_name text primary key,
   last_sequence integer not null
 ) strict;
@@ -190,7 +190,7 @@ CREATE INDEX onceward_dead_settled on onceward_dead (changed_at) where state <> 
 
 CREATE INDEX onceward_dead_of_group on onceward_dead (group_name, last_seq) where state = 'dead' and group_name is not null;
 
-CREATE TABLE onceward_forgotten (
+CREATE TABLE onceward_discarded (
   id integer primary key autoincrement,
   history_id integer not null references cursor_history (id),
   cursor_name text not null,
@@ -208,9 +208,9 @@ CREATE TABLE onceward_forgotten (
   parked_at text
 ) strict;
 
-CREATE INDEX onceward_forgotten_by_move on onceward_forgotten (history_id, id);
+CREATE INDEX onceward_discarded_by_move on onceward_discarded (history_id, id);
 
-CREATE INDEX onceward_forgotten_by_cursor on onceward_forgotten (cursor_name, id);
+CREATE INDEX onceward_discarded_by_cursor on onceward_discarded (cursor_name, id);
 
 CREATE TABLE onceward_dual_counters (
   dual_name text primary key,
@@ -311,7 +311,7 @@ CREATE INDEX onceward_grants_of_cursor on onceward_grants (cursor_name, id);
 
 CREATE INDEX onceward_grants_ended on onceward_grants (ended_at) where ended_at is not null;
 
-CREATE TABLE onceward_refusals (
+CREATE TABLE onceward_rejected_writes (
   id integer primary key autoincrement,
   cursor_name text not null,
   happened_at text not null,

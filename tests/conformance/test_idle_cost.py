@@ -80,7 +80,7 @@ IDLE: dict[str, Mapping[str, Any]] = {
     "alert_prune": {"days": 30},
     # Pruning.
     "grant_prune": {"seconds": 7 * DAY, "most": 10**6, "limit": 500},
-    "refusal_prune": {"seconds": 7 * DAY, "most": 10**6, "limit": 500},
+    "rejected_write_prune": {"seconds": 7 * DAY, "most": 10**6, "limit": 500},
     "sample_prune": {"seconds": DAY, "ahead": 3600.0, "limit": 500},
     "worker_prune": {"seconds": DAY, "limit": 500},
     "history_window": {"seconds": 90 * DAY, "after": 0, "limit": 500},
@@ -119,7 +119,7 @@ IDLE: dict[str, Mapping[str, Any]] = {
     "dispatch_message_last": {"group": "g1", "upto": 10**12},
     "dual_groups": {"dual": "dispatch"},
     "dispatch_outbox_open": {},
-    "dispatch_chat_place": {"group": "g1", "upto": 10**12, "limit": 1, "offset": 0},
+    "dispatch_conversation_start": {"group": "g1", "upto": 10**12, "limit": 1, "offset": 0},
     "dispatch_group_show": {"name": "g1"},
     "dual_group": {"dual": "dispatch", "group": "g1"},
     "dispatch_count_between": {"group": "g1", "after": 10**9, "upto": 10**12, "limit": 1000},

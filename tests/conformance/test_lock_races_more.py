@@ -301,13 +301,13 @@ def test_a_key_that_is_forgotten_does_not_expire(ow: Onceward, ow_time: MovingTi
 
 OLD, AHEAD = (f"onceward_now() {sign} interval '30 days'" for sign in "-+")
 GRANTS = "onceward_grants (cursor_name, epoch, worker, granted_at, ended_at)"
-REFUSALS = "onceward_refusals (cursor_name, happened_at, worker, epoch, what)"
+REFUSALS = "onceward_rejected_writes (cursor_name, happened_at, worker, epoch, what)"
 SAMPLES = "onceward_samples (cursor_name, taken_at, processed_count)"
 WORKERS = "onceward_workers (worker, host, pid, started_at, seen_at, consumers, version)"
 #: By statement: a row that it removes, and its parameters.
 PRUNED: dict[str, tuple[str, dict[str, float]]] = {
     "grant_prune": (f"{GRANTS} values ('c', 1, 'w', {OLD}, {OLD})", {"most": 100}),
-    "refusal_prune": (f"{REFUSALS} values ('c', {OLD}, 'w', 1, 'renew')", {"most": 100}),
+    "rejected_write_prune": (f"{REFUSALS} values ('c', {OLD}, 'w', 1, 'renew')", {"most": 100}),
     "sample_prune": (f"{SAMPLES} values ('c', {OLD}, 1)", {"ahead": DAY}),
     "sample_prune ahead": (f"{SAMPLES} values ('c', {AHEAD}, 1)", {"ahead": DAY}),
     "worker_prune": (f"{WORKERS} values ('w', 'h', 1, {OLD}, {OLD}, '[]', '0')", {}),

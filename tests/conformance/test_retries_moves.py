@@ -97,7 +97,7 @@ def waiting(ow: Onceward) -> set[str]:
 def kept(ow: Onceward) -> int:
     """How many forgotten messages the store still knows."""
     with ow.transaction() as tx:
-        return int(tx.execute("select count(*) from onceward_forgotten")[0][0])
+        return int(tx.execute("select count(*) from onceward_discarded")[0][0])
 
 
 def test_a_seek_forgets_what_the_cursor_will_read_again(ow: Onceward) -> None:

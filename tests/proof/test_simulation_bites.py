@@ -238,7 +238,7 @@ DUAL_MISTAKES: dict[str, Break] = {
 }
 CROWDED_MISTAKES: dict[str, Break] = {
     "a try is ended by a late dispatcher": rewritten(
-        ("dispatch_outbox_doubt", " and attempt_count = :attempts", ""),
+        ("dispatch_outbox_mark_ambiguous", " and attempt_count = :attempts", ""),
         ("dispatch_outbox_later", " and attempt_count = :attempts", ""),
     ),
     "no try is ambiguous": rewritten(

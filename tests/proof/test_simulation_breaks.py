@@ -78,7 +78,7 @@ def spoil(monkeypatch: Patch, name: str, old: str, new: str) -> None:
         ),
         pytest.param(
             Parked,
-            "forgotten_restore_parked",
+            "discarded_restore_parked",
             "where raw is not null",
             "where false",
             id="undo-restores-nothing",

@@ -104,7 +104,7 @@ _ROWS = {
         "ended_at": "{ago_1}",
         "ending": "'released'",
     },
-    "onceward_refusals": {
+    "onceward_rejected_writes": {
         "cursor_name": "'c' || (n % {names})",
         "happened_at": "{ago_1}",
         "worker": "'w'",

@@ -69,15 +69,14 @@ class ActionExecutor:
             raise read_only()
         if action.key is None:
             message = "Idempotency-Key: the header is missing; the action was not run"
-            raise InvalidArgument(
-                message, fix="send a new UUID for each action, and the same one when you retry it"
-            )
+            fix = "send a new UUID for each action, and the same one when you retry it"
+            raise InvalidArgument(message, fix=fix, field="Idempotency-Key")
         ow, performed = self._context.ow(), list[bool]()
 
         def perform(tx: Transaction) -> dict[str, Any]:
             result = work(tx)
             performed.append(True)
-            crash_point("console.act.before_audit")
+            crash_point("console.action.before_audit")
             self._record(tx, action, "done", result)
             return result
 
@@ -163,5 +162,5 @@ class _AutocommitTransaction:
 def check_seen(what: str, seen: str | None, now: str) -> None:
     """Raise Conflict if the target changed since the operator saw it."""
     if seen is not None and seen != now:
-        message = f"{what} changed since you loaded it"
+        message = f"{what} changed since you loaded it; nothing was changed by this request"
         raise Conflict(message, fix="reload it, then decide", seen=seen, now=now)

@@ -43,7 +43,7 @@ def paused(
 
     def work(_: Transaction) -> dict[str, Any]:
         ow = context.ow()
-        _lock(ow, "cursor_still", name)
+        _lock(ow, "cursor_block_changes", name)
         check_seen(name, seen, version_of(ow, name))
         change = ow.cursors.pause if is_pause else ow.cursors.resume
         change(name, reason, context.actor)
@@ -63,10 +63,9 @@ def planned(context: ConsoleContext, moving: OperatorMove) -> dict[str, Any]:
 def moved(context: ConsoleContext, moving: OperatorMove) -> Callable[[Transaction], dict[str, Any]]:
     """Return a function that moves a cursor inside a transaction; messages are counted before."""
     if moving.kind == "seek" and not moving.reason.strip():
-        message = "reason: is required for a seek; it is kept in the cursor's history"
-        raise InvalidArgument(
-            message, fix="pass the reason; it is stored in the history", field="reason"
-        )
+        message = "reason: is required for a seek; nothing was changed"
+        fix = "send the reason; it is stored in the cursor's history"
+        raise InvalidArgument(message, fix=fix, field="reason")
     refused, count = _refusal(context, moving), _count(context, moving.name)
     if count is not None:
         # Count before locking, so that no process waits for a source. Errors are reported below.
@@ -128,7 +127,7 @@ def _count(context: ConsoleContext, name: str) -> CountBetween | None:
         except OncewardError:
             raise
         except Exception as exc:  # The source is the user's code.
-            message = f"the source of {name} cannot count: {exc!r}"
+            message = f"the source of {name} failed to count its messages: {exc!r:.200}"
             fix = (
                 "fix the app's source, or start the console without the app and seek without counts"
             )

@@ -14,7 +14,7 @@ _QUOTED_CHARACTERS_MAX: Final = 200
 
 
 class CursorDetails(NamedTuple):
-    """Details of a cursor: a row of `cursor_beside`."""
+    """Details of a cursor: a row of `cursor_details`."""
 
     cursor: str
     #: Number of the last entry in the cursor's history.

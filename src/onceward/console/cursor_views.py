@@ -1,4 +1,4 @@
-"""Cursor views: cursors, their history, leases and lag as JSON for the API. Read-only."""
+"""Cursor views: pages of cursors, and one with history, leases and lag, for the API. Read-only."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _version(state: CursorState, beside: CursorDetails) -> str:
 def _beside(ow: Onceward, names: Sequence[str]) -> dict[str, CursorDetails]:
     is_long = len(names) > SPARK_CURSORS_MAX
     most = COUNTED_IN_LONG_MAX if is_long else COUNTED_MAX
-    rows = ow.store.read("cursor_beside", names=orjson.dumps(names).decode(), most=most)
+    rows = ow.store.read("cursor_details", names=orjson.dumps(names).decode(), most=most)
     return {row[0]: CursorDetails(*row) for row in rows}
 
 

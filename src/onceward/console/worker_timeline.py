@@ -15,7 +15,7 @@ from onceward.workers.worker_registry import RegisteredWorker, list_workers
 #: Maximum numbers of leases, ended grants and rejected writes in one response.
 LEASES_MAX: Final = 2_000
 GRANTS_MAX: Final = 2_000
-REFUSALS_MAX: Final = 500
+REJECTED_WRITES_MAX: Final = 500
 #: The format of worker names that `Cursors.worker` makes.
 _NAMED: Final = re.compile(r"(?P<host>.+)/(?P<pid>\d{1,10})/[0-9a-f]{4,}(?:/\d+)?")
 MarkKind = Literal["steal", "refused", "expiry"]
@@ -54,8 +54,8 @@ def workers_and_lanes(ow: Onceward, minutes: float) -> dict[str, Any]:
         ((since, now),) = read("store_window", seconds=seconds)
         known = list_workers(ow.store)
         leases = [_lease(row) for row in read("lease_list", limit=LEASES_MAX)]
-        ended = read("grant_lately", seconds=seconds, limit=GRANTS_MAX)
-        refused = read("refusal_lately", seconds=seconds, limit=REFUSALS_MAX)
+        ended = read("grant_recent", seconds=seconds, limit=GRANTS_MAX)
+        refused = read("rejected_write_recent", seconds=seconds, limit=REJECTED_WRITES_MAX)
     grants = [(grant_of(row[:-1]), row[-1]) for row in ended]
     lanes = _lanes(leases, grants, [rejected_write_of(row) for row in refused], since)
     workers = _workers(known, leases, lanes)
@@ -75,7 +75,7 @@ def workers_and_lanes(ow: Onceward, minutes: float) -> dict[str, Any]:
 def _lanes(
     leases: Iterable[TimelineLease],
     grants: Iterable[tuple[Grant, str | None]],
-    refusals: Iterable[RejectedWrite],
+    rejected_writes: Iterable[RejectedWrite],
     since: str,
 ) -> dict[str, WorkerLane]:
     lanes: dict[str, WorkerLane] = {}
@@ -92,9 +92,9 @@ def _lanes(
         if next_grant is not None and grant.ended_at is not None:
             text = f"took {grant.cursor} over from {grant.worker}, whose lease had expired"
             lane(next_grant).mark(grant.ended_at, "steal", grant.cursor, grant.epoch + 1, text)
-    for refusal in refusals:
-        lane(refusal.worker).mark(
-            refusal.happened_at, "refused", refusal.cursor, refusal.epoch, _refused(refusal)
+    for rejected in rejected_writes:
+        lane(rejected.worker).mark(
+            rejected.happened_at, "refused", rejected.cursor, rejected.epoch, _refused(rejected)
         )
     for each in lanes.values():
         each.bars.sort(key=lambda bar: (bar["from"], bar["cursor"], bar["epoch"]))
@@ -136,14 +136,16 @@ def _show_grant(lane: WorkerLane, grant: Grant, next_grant: str | None) -> None:
         lane.mark(at, "expiry", grant.cursor, grant.epoch, text)
 
 
-def _refused(refusal: RejectedWrite) -> str:
-    if refusal.current_owner is not None:
-        whose = f"epoch {refusal.current_epoch} of {refusal.current_owner} counts"
-    elif refusal.current_epoch is not None:
-        whose = f"epoch {refusal.current_epoch} is current, and no worker holds it"
+def _refused(rejected: RejectedWrite) -> str:
+    if rejected.current_owner is not None:
+        whose = f"epoch {rejected.current_epoch} of {rejected.current_owner} counts"
+    elif rejected.current_epoch is not None:
+        whose = f"epoch {rejected.current_epoch} is current, and no worker holds it"
     else:
         whose = "the cursor was removed"
-    return f"{refusal.what} of {refusal.cursor} under epoch {refusal.epoch} was rejected: {whose}"
+    return (
+        f"{rejected.what} of {rejected.cursor} under epoch {rejected.epoch} was rejected: {whose}"
+    )
 
 
 # --- workers -------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ def record_change(  # noqa: PLR0913 - one argument a column, all by name
 ) -> int:
     """Record a change in the transaction that makes it, and return the entry's id."""
     rows = tx.query(
-        "cursor_note",
+        "history_add",
         name=cursor,
         kind=kind,
         actor=check_text("actor", actor, characters_max=REASON_CHARACTERS_MAX, may_be_empty=False),

@@ -95,7 +95,7 @@ class FenceLog:
 
     def _write(self, entry: _FenceLogEntry) -> None:
         try:
-            self._store.write_query("refusal_add", **entry._asdict())
+            self._store.write_query("rejected_write_add", **entry._asdict())
         except OncewardError:
             pass  # Best effort.
         except Exception:  # noqa: BLE001 - the next entry may succeed

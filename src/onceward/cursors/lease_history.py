@@ -51,7 +51,8 @@ def grants_of(store: Store, cursor: str, limit: int) -> tuple[Grant, ...]:
 def rejected_writes_of(store: Store, cursor: str, limit: int) -> tuple[RejectedWrite, ...]:
     """Return the rejected writes of one cursor, newest first."""
     return tuple(
-        rejected_write_of(row) for row in store.read("refusal_list", name=cursor, limit=limit)
+        rejected_write_of(row)
+        for row in store.read("rejected_write_list", name=cursor, limit=limit)
     )
 
 
@@ -61,5 +62,5 @@ def grant_of(row: Row) -> Grant:
 
 
 def rejected_write_of(row: Row) -> RejectedWrite:
-    """Return the rejected write in a row of `refusal_list`."""
+    """Return the rejected write in a row of `rejected_write_list`."""
     return RejectedWrite(**dict(zip(RejectedWrite.__dataclass_fields__, row, strict=True)))

@@ -136,7 +136,7 @@ class Chats:
 
     def _place(self, group: str, upto: int, offset: int) -> int:
         rows = self.store.read(
-            "dispatch_chat_place", group=group, upto=upto, limit=offset + 1, offset=offset
+            "dispatch_conversation_start", group=group, upto=upto, limit=offset + 1, offset=offset
         )
         return int(rows[0][0]) if rows else 0
 

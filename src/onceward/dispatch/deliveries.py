@@ -1,4 +1,7 @@
-"""Deliveries: begin, extend by follow-ups, finish or roll back an agent's messages, atomically.
+"""Deliveries: which messages an agent has been given, and what became of them.
+
+A delivery begins with the waiting messages, may be extended by later ones (follow-ups), and ends
+done or failed. Each of these is one transaction.
 
 The processed cursor of a group moves when a delivery begins; the position to roll back to is
 recorded. After a failure the outbox decides: if a reply may have been shown, only messages after it
@@ -95,7 +98,10 @@ class Deliveries:
             )
             if batch.previous != stood:
                 # An operator moved the group between the read and the lock.
-                message = f"{group.name} was moved by an operator; nothing was changed"
+                message = (
+                    f"an operator moved the position of group {group.name} while its messages were "
+                    "read; nothing was changed"
+                )
                 raise StoreBusy(message, fix="try again")
             attempt = self._groups.show(group.name).attempts + 1
             delivery = self._noted(tx, batch, attempt, messages)
@@ -121,7 +127,11 @@ class Deliveries:
         return dict(self._store.read("dispatch_group_agents"))
 
     def extend(self, delivery: Delivery, group: Group) -> Delivery | None:
-        """Add new messages to a running delivery; None when there are none."""
+        """Add new messages to a running delivery; None when there are none.
+
+        The returned delivery's `messages` are only the new ones, to be sent to the agent; its
+        `batch` covers all messages since the delivery began.
+        """
         with self._store.transaction() as tx:
             messages = self.waiting(group)
             if not messages:
@@ -146,7 +156,7 @@ class Deliveries:
             # The agent's position counts, even if it replied when it had more messages.
             finished = self._dual.commit_group(replace(batch, position=named), is_literal=True)
             self._close(tx, delivery.id, DeliveryState.DONE, finished, None)
-            tx.query("dispatch_group_fresh", name=delivery.group)
+            tx.query("dispatch_group_reset_failures", name=delivery.group)
             rest = None
             left = self._slice(delivery.group, finished, batch.position)
             if left:
@@ -277,7 +287,7 @@ class Deliveries:
         # A reply that concerns no message in flight keeps none of them.
         if ended.ending == "kept" and ended.position > batch.previous:
             self._close(tx, id_, DeliveryState.KEPT, ended.position, error)
-            tx.query("dispatch_group_fresh", name=batch.group)
+            tx.query("dispatch_group_reset_failures", name=batch.group)
             kept = DeliveryState.KEPT
             return DeliveryOutcome(state=kept, retry_seconds=None, cancelled=len(cancelled))
         self._close(tx, id_, DeliveryState.ROLLED_BACK, batch.position, error)
@@ -300,7 +310,7 @@ class Deliveries:
         chat = ChatRange(group=batch.group, first_seq=first, last_seq=reached, delivery=id_)
         earlier = self._earlier_failures(tx, delivery)
         write_chat_letter(tx, chat, error, attempt=delivery.attempt, earlier=earlier)
-        tx.query("dispatch_group_fresh", name=batch.group)
+        tx.query("dispatch_group_reset_failures", name=batch.group)
         return replace(ended, state=DeliveryState.DEAD, retry_seconds=None)
 
     def _earlier_failures(self, tx: Transaction, delivery: Delivery) -> list[FailedAttempt]:

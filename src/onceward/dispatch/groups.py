@@ -14,6 +14,9 @@ from onceward.errors import Conflict, GroupMissing, InvalidArgument
 from onceward.stores import Store, Transaction
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]*")
+_NAME_FIX: Final = (
+    f"use 1 to {NAME_CHARACTERS_MAX} letters, digits, and . _ @ + -; begin with a letter or digit"
+)
 _SECONDS_MAX: Final = 7 * 24 * 3600.0
 
 
@@ -32,7 +35,10 @@ class Groups:
         found = self.show(group.name)
         if not added and _row(found) != row:
             message = f"group {group.name!r} exists with other settings; nothing was changed"
-            fix = f"choose another name, or run `onceward dispatch groups set {group.name}`"
+            fix = (
+                f"choose another name, or change the group's settings with `onceward dispatch "
+                f"groups set {group.name}`"
+            )
             raise Conflict(message, fix=fix)
         return found
 
@@ -81,20 +87,19 @@ def _added(tx: Transaction, group: Group, row: Mapping[str, Any]) -> bool:
 
 
 def _note_nudge(tx: Transaction, name: str) -> None:
-    tx.query("dispatch_group_heard", name=name)
+    tx.query("dispatch_group_clear_nudge", name=name)
 
 
 def check(group: Group) -> None:
     """Raise InvalidArgument for the first invalid setting."""
     if len(group.name) > NAME_CHARACTERS_MAX or not _NAME.fullmatch(group.name):
         message = f"name: {group.name[:50]!r} is not a valid group name"
-        fix = f"use at most {NAME_CHARACTERS_MAX} letters, digits, and . _ @ + -"
-        raise InvalidArgument(message, fix=fix, field="name")
+        raise InvalidArgument(message, fix=_NAME_FIX, field="name")
     if len(group.channel) > NAME_CHARACTERS_MAX or not _NAME.fullmatch(group.channel):
         message = f"channel: {group.channel[:50]!r} is not a valid channel name"
-        raise InvalidArgument(message, fix="pass a channel, such as chat", field="channel")
+        raise InvalidArgument(message, fix=_NAME_FIX, field="channel")
     if not group.command or not all(_is_text(each) for each in group.command):
-        message = "command: must be a program and its arguments"
+        message = "command: must be a program and its arguments, none of them empty or with NUL"
         raise InvalidArgument(
             message, fix='pass a list such as ["python3", "agent.py"]', field="command"
         )
@@ -113,7 +118,10 @@ def check(group: Group) -> None:
             )
     for field in ("idle_seconds", "hard_seconds"):
         if not 0 < getattr(group, field) <= _SECONDS_MAX:
-            message = f"{field}: must be more than 0 and at most {_SECONDS_MAX} seconds (a week)"
+            message = (
+                f"{field}: must be more than 0 and at most {_SECONDS_MAX:.0f} seconds (a week), "
+                f"not {getattr(group, field):g}; nothing was changed"
+            )
             raise InvalidArgument(message, fix="pass seconds, such as 300", field=field)
 
 

@@ -121,7 +121,7 @@ class Inbox:
         items: list[GroupMessage | Reply] = [
             _message(row) for row in self._store.read("dispatch_message_changed", **place)
         ]
-        items += [_reply(row) for row in self._store.read("dispatch_outbox_said", **place)]
+        items += [_reply(row) for row in self._store.read("dispatch_outbox_page", **place)]
         items.sort(key=place_of)
         if len(items) > limit:
             del items[limit:]
@@ -144,20 +144,21 @@ def check(message: NewMessage) -> None:
         ("timestamp", message.timestamp or "-", _TIMESTAMP_CHARACTERS_MAX),
     ):
         if not 0 < len(text) <= most or not text.strip() or _ODD.search(text):
-            message_ = f"{field}: must be 1 to {most} characters, none of them a control character"
-            raise InvalidArgument(
-                message_,
-                fix="shorten it, or remove control characters and half surrogate pairs",
-                field=field,
+            message_ = (
+                f"{field}: must be 1 to {most} characters, not all blank, without control "
+                f"characters and unpaired surrogates, not {text!r:.60}; nothing was stored"
             )
+            fix = f"send such a text; it has {len(text)} characters now"
+            raise InvalidArgument(message_, fix=fix, field=field)
     try:
         size = len(message.text.encode())
     except UnicodeEncodeError as exc:
-        problem = "text: contains half of a surrogate pair, so it is not valid Unicode"
+        problem = "text: contains an unpaired surrogate, so it is not valid Unicode"
         raise InvalidArgument(problem, fix="send valid Unicode", field="text") from exc
     if not 0 < size <= TEXT_BYTES_MAX:
-        problem = f"text: has {size} bytes, and may have 1 to {TEXT_BYTES_MAX}"
-        raise InvalidArgument(problem, fix="split it, or put it into a file", field="text")
+        problem = f"text: must have 1 to {TEXT_BYTES_MAX} bytes, not {size}; nothing was stored"
+        fix = "split it, or put it into a file" if size else "send a text that is not empty"
+        raise InvalidArgument(problem, fix=fix, field="text")
 
 
 def _message(row: tuple[Any, ...]) -> GroupMessage:

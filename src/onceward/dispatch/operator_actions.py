@@ -120,8 +120,9 @@ class Operators:
         group = self._groups.show(name)
         arrived, read = self.positions()
         if not 1 <= since <= read + 1:
-            message = f"since: {since} is not between 1 and {read + 1}"
-            raise InvalidArgument(message, fix="take a number from `onceward dispatch tail`")
+            message = f"since: {since} is not between 1 and {read + 1}; nothing was changed"
+            fix = "take a number from `onceward dispatch tail`"
+            raise InvalidArgument(message, fix=fix, field="since")
         processed = self._dual.processed(name)
         _check_back(since, processed)
         if not is_dry_run:
@@ -129,7 +130,7 @@ class Operators:
                 processed = self._dual.move_group(name, since - 1, reason=reason, actor=actor)
                 _check_back(since, processed)
                 place = {"group": name, "since": since}
-                tx.query("dead_replay_hold", **place)
+                tx.query("dead_replay_lock", **place)
                 tx.query("dead_replay", **place, actor=actor, reason=reason)
                 # No message arrives, so wake the dispatcher.
                 tx.query("dispatch_group_nudge", name=name)
@@ -146,7 +147,8 @@ def _check_back(since: int, processed: int) -> None:
     """Raise InvalidArgument if the replay would skip pending messages."""
     if since - 1 > processed:
         message = (
-            f"since: the group has processed messages up to {processed}, so {since} would skip some"
+            f"since: the group has processed messages up to {processed}, so {since} would skip "
+            "some; nothing was changed"
         )
         raise InvalidArgument(
             message, fix=f"pass {processed + 1} or an earlier number", field="since"

@@ -57,8 +57,12 @@ class Outbox:
         """
         body = text.encode(errors="replace")
         if len(body) > TEXT_BYTES_MAX:
-            message = f"a reply has {len(body)} bytes, more than {TEXT_BYTES_MAX}"
-            raise InvalidArgument(message, fix="split it, or put it into a file")
+            message = (
+                f"text: the reply has {len(body)} bytes, more than {TEXT_BYTES_MAX}; "
+                "it was not stored"
+            )
+            fix = "split it, or put it into a file"
+            raise InvalidArgument(message, fix=fix, field="text")
         batch = delivery.batch
         reached = batch.position if upto is None else max(batch.previous, min(upto, batch.position))
         position = Arrival(reached)
@@ -81,8 +85,8 @@ class Outbox:
             if added and is_stored and not is_over:
                 # A repeated key shows nothing new.
                 self._dual.output_sent(replace(batch, position=position))
-            crash_point("dispatch.said.before_commit")
-        crash_point("dispatch.said.after_commit")
+            crash_point("dispatch.reply.before_commit")
+        crash_point("dispatch.reply.after_commit")
         return bool(added)
 
     def next_unsent(self) -> list[OutboxMessage]:
@@ -157,7 +161,7 @@ class Outbox:
                 "seq": seq,
                 **_attempt(reply),
             }
-            tx.query("dispatch_outbox_doubt", **params)
+            tx.query("dispatch_outbox_mark_ambiguous", **params)
 
     @contextmanager
     def _unsent_position(

@@ -1,7 +1,8 @@
 """Chat letters: dead letters of chat messages, written and redriven in the caller's transaction.
 
 A chat letter names the messages of a group, which stay in the conversation. A redrive gives them
-new arrival numbers, so that the group's agent gets them after all later messages.
+new arrival numbers, so that the group's agent gets them after all later messages. The SQL of the
+letters is in `stores/queries/retries.sql`, that of the messages in `dispatch.sql` and `dual.sql`.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def lock_arrivals(tx: Transaction) -> None:
 
     An arriving message also takes the counter first, so the two transactions cannot deadlock.
     """
-    tx.query("dual_sequence_hold", dual=CHAT_CURSOR)
+    tx.query("dual_sequence_lock", dual=CHAT_CURSOR)
 
 
 def requeue_chat(tx: Transaction, group: str, first: int, last: int) -> None:

@@ -1,6 +1,7 @@
-"""Dead letter writes: write a dead letter, and choose which parked message of its key is next.
+"""Dead letter writes: write the dead letter of a failed message, and unblock the next of its key.
 
-All functions run in the caller's transaction.
+`write_dead_letter` inserts the letter; `choose_head` makes the oldest parked message of a key the
+one to retry. All functions run in the caller's transaction.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def lock_retries(tx: Transaction, cursor: str, *, is_worker: bool = True) -> int
     A worker also locks the cursor against moves. An operator does not, so that a long change does
     not block the worker.
     """
-    ((sequence,),) = tx.query("retry_turn", cursor=cursor, is_worker=is_worker)
+    ((sequence,),) = tx.query("retry_sequence_next", cursor=cursor, is_worker=is_worker)
     assert isinstance(sequence, int)
     return sequence
 

@@ -46,7 +46,7 @@ from onceward.system.crash_points import crash_point
 LETTERS_MAX: Final = 10_000
 #: Number of columns that `dead_page` returns before those of the letter.
 _LISTED_COLUMNS: Final = 3
-#: Columns of a letter in `dead_page`, `dead_some`, `dead_hold` and `dead_show`.
+#: Columns of a letter in `dead_page`, `dead_get`, `dead_lock` and `dead_show`.
 _SUMMARY_COLUMNS: Final = (
     *("id", "cursor", "position", "key", "state", "error_type", "error_message", "attempts"),
     *("first_failed_at", "dead_at", "redrive_count", "changed_at", "changed_by", "reason"),
@@ -95,7 +95,7 @@ class DeadLetters:
         next letter may wait. To avoid a deadlock, all letters are locked first.
         """
         lock_retries(tx, cursor)
-        tx.query("dead_hold_at", cursor=cursor, positions=orjson.dumps([*positions]).decode())
+        tx.query("dead_lock_at", cursor=cursor, positions=orjson.dumps([*positions]).decode())
 
     def list(  # noqa: PLR0913 - filters, all by name
         self,
@@ -201,7 +201,7 @@ class DeadLetters:
         ]
 
     def _read_letters(self, ids: Iterable[int]) -> builtins.list[Row]:
-        return self._store.read("dead_some", ids=_ids_json(ids))
+        return self._store.read("dead_get", ids=_ids_json(ids))
 
     def count(self) -> dict[str, int]:
         """Return the number of dead letters by cursor."""
@@ -312,12 +312,12 @@ def _lock_letters(tx: Transaction, ids: Iterable[int], *, to_redrive: bool) -> l
     """
     wanted = _ids_json(ids)
     if to_redrive:
-        found = [DeadLetter(**_summary(row)) for row in tx.query("dead_some", ids=wanted)]
+        found = [DeadLetter(**_summary(row)) for row in tx.query("dead_get", ids=wanted)]
         if any(each.source == "chat" for each in found):
             lock_arrivals(tx)
         for cursor in sorted({each.cursor for each in found if each.source == "worker"}):
             lock_retries(tx, cursor, is_worker=False)
-    return tx.query("dead_hold", ids=wanted)
+    return tx.query("dead_lock", ids=wanted)
 
 
 def _filter_params(wanted: DeadFilter) -> dict[str, Any]:
@@ -364,7 +364,7 @@ def _group_filter(
         return cursor, source
     if cursor not in (None, chat_cursor(group)) or source == "worker":
         message = "group: selects chat letters, so it excludes another cursor and source='worker'"
-        raise InvalidArgument(message, fix="pass group alone", field="group")
+        raise InvalidArgument(message, fix="pass group without cursor and source", field="group")
     return chat_cursor(group), "chat"
 
 
@@ -378,14 +378,17 @@ def _since_text(since: datetime | None) -> str | None:
 
 def _ids_json(ids: Iterable[int]) -> str:
     wanted = sorted(filter(_may_exist, set(ids)))
-    _check_limit(len(wanted) or 1)
+    if len(wanted) > LETTERS_MAX:
+        message = f"ids: {len(wanted)} letters in one call; the limit is {LETTERS_MAX}"
+        raise InvalidArgument(message, fix="pass them in several calls", field="ids")
     return orjson.dumps(wanted).decode()
 
 
 def _check_limit(limit: int) -> int:
     if not 1 <= limit <= LETTERS_MAX:
-        message = f"limit: {limit} is not between 1 and {LETTERS_MAX}"
-        raise InvalidArgument(message, fix="work in several calls", field="limit")
+        message = f"limit: must be 1 to {LETTERS_MAX}, not {limit}"
+        fix = f"pass 1 to {LETTERS_MAX}, and call again for more"
+        raise InvalidArgument(message, fix=fix, field="limit")
     return limit
 
 

@@ -110,17 +110,17 @@ class MovePlan:
 
         Without a seek the rows are deleted: no undo can need them.
         """
-        crash_point("retries.forget.before_remove")
-        self._discard(tx, self.held, "attempt_delete", "forgotten_keep_attempts", keep_for)
+        crash_point("retries.discard.before_remove")
+        self._discard(tx, self.held, "attempt_delete", "discarded_keep_attempts", keep_for)
         if self.to_restore:
-            tx.query("forgotten_restore_parked", ids=_json(self.to_restore))
-            tx.query("forgotten_restore_attempts", ids=_json(self.to_restore))
+            tx.query("discarded_restore_parked", ids=_json(self.to_restore))
+            tx.query("discarded_restore_attempts", ids=_json(self.to_restore))
             crash_point("retries.restore.after_insert")
         if self.to_delete:
-            tx.query("forgotten_delete", ids=_json(self.to_delete))
+            tx.query("discarded_delete", ids=_json(self.to_delete))
         # After the restore: the cursor will read some of the restored messages again.
-        self._discard(tx, self.parked, "parked_delete", "forgotten_keep_parked", keep_for)
-        crash_point("retries.forget.after_remove")
+        self._discard(tx, self.parked, "parked_delete", "discarded_keep_parked", keep_for)
+        crash_point("retries.discard.after_remove")
         for position in self.to_renumber:
             number = lock_retries(tx, self.cursor, is_worker=False)
             tx.query("parked_renumber", cursor=self.cursor, position=position, sequence=number)
@@ -142,7 +142,7 @@ def plan_move(run_query: RunQuery, move: CursorMove) -> MovePlan:
     parked = [WaitingMessage(*row) for row in run_query("parked_list", cursor=move.cursor)]
     held = [WaitingMessage(*row) for row in run_query("attempt_list", cursor=move.cursor)]
     kept = (
-        [WaitingMessage(*row) for row in run_query("forgotten_list", history=move.seek)]
+        [WaitingMessage(*row) for row in run_query("discarded_list", history=move.seek)]
         if move.seek
         else []
     )
@@ -178,7 +178,7 @@ def _rows_to_delete(
     """
     others = [
         WaitingMessage(*row)
-        for row in run_query("forgotten_others", cursor=move.cursor, history=move.seek or 0)
+        for row in run_query("discarded_others", cursor=move.cursor, history=move.seek or 0)
     ]
     ((since,),) = run_query("cursor_last_move", name=move.cursor) or [(None,)]
     open_ = others if move.is_undo else [*kept, *others]

@@ -38,7 +38,7 @@ def queries(kept: Retention) -> dict[str, dict[str, Any]]:
     grants = {"seconds": kept.grants_days * DAY_SECONDS, "most": LEASE_HISTORY_ROWS_MAX}
     found: dict[str, dict[str, Any]] = {
         "grant_prune": grants,
-        "refusal_prune": grants,
+        "rejected_write_prune": grants,
         "sample_prune": {"seconds": kept.samples_days * DAY_SECONDS, "ahead": AHEAD_SECONDS},
         "worker_prune": {"seconds": kept.workers_days * DAY_SECONDS},
         "dead_prune": {"seconds": kept.settled_letters_days * DAY_SECONDS},

@@ -127,7 +127,7 @@ def test_a_store_that_cannot_keep_the_note_does_not_hide_the_loss(
     """The holder hears of its lost lease, whatever becomes of the note."""
     late, _ = stolen(ow, ow_time)
     with ow.transaction() as tx:
-        tx.execute("drop table onceward_refusals")
+        tx.execute("drop table onceward_rejected_writes")
     with pytest.raises(LeaseLost):
         late.checkpoint("1")
     ow.cursors.fence_log.flush(10.0)
@@ -178,9 +178,9 @@ def test_notes_that_cannot_be_written_do_not_pile_up(ow: Onceward) -> None:
     refusals = FenceLog(ow.store)
     with ow.transaction() as tx:
         if ow.store.engine == "sqlite":
-            tx.execute("delete from onceward_refusals")
+            tx.execute("delete from onceward_rejected_writes")
         else:
-            tx.execute("lock table onceward_refusals")
+            tx.execute("lock table onceward_rejected_writes")
         for number in range(WAITING_MAX + 100):
             refusals.add(f"c{number}", "w", 1, "renew")  # type: ignore[arg-type]  # any number
         assert len(refusals._waiting) <= WAITING_MAX

@@ -59,7 +59,7 @@ class Bench:
     def now(self) -> datetime:
         """The store's own time."""
         with self.ow.transaction() as tx:
-            tx.query("cursor_note", **NOTE)
+            tx.query("history_add", **NOTE)
             (entry,) = self.ow.cursors.history("clock", 1)
         return datetime.fromisoformat(entry.happened_at)
 

@@ -166,7 +166,7 @@ def cell(
 CELLS = [
     cell("chat-begun", "dispatch.begin.after_commit", "chat"),
     cell("chat-handed", "dispatch.agent.after_start", "keyed"),
-    cell("chat-said", "dispatch.said.after_commit", "keyed"),
+    cell("chat-said", "dispatch.reply.after_commit", "keyed"),
     cell("chat-marked", "dispatch.send.after_mark", "keyed", is_quick=True),
     cell("chat-marked-blind", "dispatch.send.after_mark", "blind"),
     cell("chat-sent", "dispatch.send.after_send", "keyed"),

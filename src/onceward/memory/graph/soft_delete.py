@@ -42,8 +42,8 @@ def restore(
 ) -> AffectedCounts:
     """Undo a change, or the last deletion of an entity."""
     if (name is None) == (change is None):
-        message = "restore takes the name of an entity or the number of a change"
-        raise InvalidArgument(message, fix="pass exactly one of them")
+        message = "name: restore takes either the name of an entity or the number of a change"
+        raise InvalidArgument(message, fix="pass exactly one of name and change", field="name")
     if change is not None and not 0 < change <= CHANGE_MAX:
         message = f"change: {change} is not a change number"
         raise InvalidArgument(message, fix=_SEE_HISTORY, field="change")
@@ -135,7 +135,7 @@ class BatchRemover(_TransactionStep):
         return {name: number for number, name in locked}
 
     def _relations(self, rows: Sequence[Mapping[str, object]]) -> int:
-        found = self._query("memory_relation_living", rows=rows) if rows else []
+        found = self._query("memory_relation_undeleted", rows=rows) if rows else []
         noted = self._record_changes(
             "deleted", [{"entity_id": start, "relation_id": number} for number, start in found]
         )
@@ -145,7 +145,7 @@ class BatchRemover(_TransactionStep):
         return len(deleted)
 
     def _observations(self, rows: Sequence[Mapping[str, object]]) -> int:
-        found = self._query("memory_observation_living", rows=rows) if rows else []
+        found = self._query("memory_observation_undeleted", rows=rows) if rows else []
         noted = self._record_changes(
             "deleted", [{"entity_id": owner, "observation_id": number} for number, owner in found]
         )
@@ -187,14 +187,14 @@ class ChangeRestorer(_TransactionStep):
 
     def _entity_deleted_error(self, number: ChangeId) -> Conflict:
         [(*_, owner, deleted_by)] = self._query("memory_change_find", change=number)
-        message = f"the entity {owner!r} is deleted"
-        return Conflict(message, fix=f"restore it first: change {deleted_by}")
+        message = f"the entity {owner!r} is deleted; nothing was restored"
+        return Conflict(message, fix=f"restore change {deleted_by} first, the entity's deletion")
 
     def _restored(self, number: ChangeId) -> AffectedCounts | None:
         """Undo a change; return None if another change has deleted its entity."""
         found = self._query("memory_change_find", change=number)
         if not found or found[0][0] != "deleted":
-            message = f"change {number} is not a deletion"
+            message = f"change: {number} is not a deletion; nothing was restored"
             raise InvalidArgument(message, fix=_SEE_HISTORY, field="change")
         _, entity_id, observation_id, relation_id, owner, _ = found[0]
         # Lock every affected row, in the lock order of all writers.

@@ -22,7 +22,7 @@ from (
     from cursor_history order by id desc limit :limit) as moves
   union all
   select * from (select happened_at, 'refused', cursor_name, worker, what, epoch
-    from onceward_refusals order by id desc limit :limit) as rejected
+    from onceward_rejected_writes order by id desc limit :limit) as rejected
   union all
   select * from (select dead_at, 'dead', cursor_name, cast(id as text), error_type || ': ' || error_message,
     cast(null as bigint) from onceward_dead where state = 'dead' order by id desc limit :limit) as dead
@@ -106,7 +106,7 @@ select (select max({{ outcome_number }}) from onceward_outcomes),
 -- Return values that change when a worker starts, stops or misses its heartbeat, or a lease changes.
 select (select count(*) from onceward_workers), (select count(*) from onceward_workers where stopped_at is null),
   (select count(*) from onceward_workers where stopped_at is null and seen_at < {{ ago(15) }}),
-  (select max(id) from onceward_grants), (select max(id) from onceward_refusals),
+  (select max(id) from onceward_grants), (select max(id) from onceward_rejected_writes),
   (select count(*) from cursor_positions where lease_owner is not null),
   (select count(*) from cursor_positions where {{ is_held }})
 

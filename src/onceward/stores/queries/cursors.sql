@@ -35,7 +35,30 @@ from onceward_cursor_acquire(
   :name::text, :worker::text, :seconds::double precision, :version::integer
 )
 
--- name: cursor_beside
+-- name: cursor_block_changes
+-- Block changes of a cursor by other transactions until this one ends; handlers keep running.
+select cursor_name from cursor_positions where cursor_name = :name {{ lock(no key update) }}
+
+-- name: cursor_checkpoint
+-- Move the holder's position and renew its lease, fenced by owner and epoch.
+-- sqlite:
+-- Changes no row when the lease is lost.
+update cursor_positions set
+  last_position = :position,
+  last_processed_at = {{ now }},
+  error_count = 0,
+  processed_count = processed_count + :count,
+  {{ lease_renewed }}
+where cursor_name = :name and lease_owner = :worker and lease_epoch = :epoch
+-- postgres:
+-- Raises OW001 in the database when the lease is lost: the commit is already on its way. The advisory lock lets a
+-- worker that takes over find and end a client that freezes in between. The functions are in schema/postgres.sql.
+select :epoch::bigint from onceward_cursor_checkpoint(
+  :name::text, :worker::text, :epoch::bigint, :position::text, :count::bigint,
+  :seconds::double precision
+), pg_advisory_xact_lock_shared(onceward_cursor_key(:name::text))
+
+-- name: cursor_details
 -- Return details of the named cursors: last history entry, who paused it, the message that blocks it,
 -- parked messages and dead letters (counted up to :most), seconds since the lease expired and until the next attempt.
 -- sqlite:
@@ -81,25 +104,6 @@ left join lateral (
   where failed.cursor_name = cursor.cursor_name and failed.position is distinct from cursor.last_position
   order by sequence limit 1
 ) as attempt on true
-
--- name: cursor_checkpoint
--- Move the holder's position and renew its lease, fenced by owner and epoch.
--- sqlite:
--- Changes no row when the lease is lost.
-update cursor_positions set
-  last_position = :position,
-  last_processed_at = {{ now }},
-  error_count = 0,
-  processed_count = processed_count + :count,
-  {{ lease_renewed }}
-where cursor_name = :name and lease_owner = :worker and lease_epoch = :epoch
--- postgres:
--- Raises OW001 in the database when the lease is lost: the commit is already on its way. The advisory lock lets a
--- worker that takes over find and end a client that freezes in between.
-select :epoch::bigint from onceward_cursor_checkpoint(
-  :name::text, :worker::text, :epoch::bigint, :position::text, :count::bigint,
-  :seconds::double precision
-), pg_advisory_xact_lock_shared(onceward_cursor_key(:name::text))
 
 -- name: cursor_fail
 -- Count one more consecutive failure of the holder and return the number; no row when the lease is lost.
@@ -179,33 +183,26 @@ update cursor_positions set
 where cursor_name = :name
 returning lease_epoch
 
--- name: cursor_note
--- Record an action on a cursor, with its actor and reason.
-insert into cursor_history
-  (cursor_name, kind, happened_at, actor, reason, from_position, to_position, epoch, undoes)
-values (:name, :kind, {{ now }}, :actor, :reason, :from_position, :to_position, :epoch, :undoes)
-returning id
-
 -- name: cursor_page
 -- Examine the next :scan cursors after a name. Return those that match, and the last one examined.
 -- After each cursor: whether it matches, and how many were examined. :is_rest excludes cursors with waiting messages.
-select {{ cursor_columns }}, {{ no_number }}, fits, looked
+select {{ cursor_columns }}, {{ no_number }}, matches, examined
 from (
-  select *, row_number() over (order by cursor_name) as number, count(*) over () as looked,
+  select *, row_number() over (order by cursor_name) as number, count(*) over () as examined,
     (cast(:pattern as text) is null or cursor_name {{ like }} cast(:pattern as text) escape '\')
       and (cast(:state as text) is null or :state = {{ cursor_state }})
       and not (cast(:is_rest as boolean) and exists (
         select 1 from onceward_measures as measure
         where measure.cursor_name = cursor.cursor_name and measure.waiting_since is not null
-      )) as fits
+      )) as matches
   from (
     select *, {{ is_held }} as is_held
     from cursor_positions
     where cursor_name > :after and (substr(cursor_name, 1, 1) = '~') = cast(:is_own as boolean)
     order by cursor_name limit :scan
   ) as cursor
-) as examined
-where fits or number = looked
+) as scanned
+where matches or number = examined
 order by cursor_name limit :limit
 
 -- name: cursor_pass
@@ -220,7 +217,8 @@ update cursor_positions set
   {{ lease_renewed }}
 where cursor_name = :name and lease_owner = :worker and lease_epoch = :epoch
 -- postgres:
--- As `cursor_checkpoint`: raises OW001 when the lease is lost, and can be found by its lock.
+-- As `cursor_checkpoint`: raises OW001 when the lease is lost, and can be found by its lock. The functions are in
+-- schema/postgres.sql.
 with moved as (
   update cursor_positions set
     last_position = :position::text,
@@ -275,10 +273,6 @@ select {{ cursor_columns }}
 from (select *, {{ is_held }} as is_held from cursor_positions) as cursor
 where cursor_name = :name
 
--- name: cursor_still
--- Block changes of a cursor by other transactions until this one ends; handlers keep running.
-select cursor_name from cursor_positions where cursor_name = :name {{ lock(no key update) }}
-
 -- name: cursor_undoable
 -- Return the last seek that was not undone: its source, target and time.
 select id, from_position, to_position, {{ text(happened_at) }} from cursor_history as seek
@@ -289,11 +283,11 @@ order by id desc limit 1
 -- name: cursor_waiting
 -- Examine the next :scan cursors by the age of their oldest message, like `cursor_page`.
 -- After each cursor: since when its messages wait.
-select {{ cursor_columns }}, waiting_since, fits, looked
+select {{ cursor_columns }}, waiting_since, matches, examined
 from (
-  select *, row_number() over (order by waiting_since, cursor_name) as number, count(*) over () as looked,
+  select *, row_number() over (order by waiting_since, cursor_name) as number, count(*) over () as examined,
     (cast(:pattern as text) is null or cursor_name {{ like }} cast(:pattern as text) escape '\')
-      and (cast(:state as text) is null or :state = {{ cursor_state }}) as fits
+      and (cast(:state as text) is null or :state = {{ cursor_state }}) as matches
   from (
     select cursor.*, waiting_since, {{ is_held }} as is_held
     from onceward_measures as measure
@@ -302,21 +296,9 @@ from (
       and (waiting_since, measure.cursor_name) > ({{ float(:since) }}, cast(:after as text))
     order by waiting_since, measure.cursor_name limit :scan
   ) as waiting
-) as examined
-where fits or number = looked
+) as scanned
+where matches or number = examined
 order by waiting_since, cursor_name limit :limit
-
--- name: grant_lately
--- List grants that ended in the last :seconds seconds, latest first, each with the worker that took over.
-select cursor_name, epoch, worker, {{ text(granted_at) }}, {{ text(ended_at) }}, ending,
-  {{ text(expired_at) }},
-  case when ending = 'stolen' then (
-    select later.worker from onceward_grants as later
-    where later.cursor_name = granted.cursor_name and later.id > granted.id order by later.id limit 1
-  ) end
-from onceward_grants as granted
-where ended_at > {{ ago(:seconds) }}
-order by ended_at desc limit :limit
 
 -- name: grant_list
 -- List the grants of a cursor, newest first.
@@ -336,6 +318,25 @@ delete from onceward_grants where id in (
     or id <= (select max(id) from onceward_grants) - :most
 )
 returning 1
+
+-- name: grant_recent
+-- List grants that ended in the last :seconds seconds, latest first, each with the worker that took over.
+select cursor_name, epoch, worker, {{ text(granted_at) }}, {{ text(ended_at) }}, ending,
+  {{ text(expired_at) }},
+  case when ending = 'stolen' then (
+    select later.worker from onceward_grants as later
+    where later.cursor_name = granted.cursor_name and later.id > granted.id order by later.id limit 1
+  ) end
+from onceward_grants as granted
+where ended_at > {{ ago(:seconds) }}
+order by ended_at desc limit :limit
+
+-- name: history_add
+-- Record an action on a cursor, with its actor and reason.
+insert into cursor_history
+  (cursor_name, kind, happened_at, actor, reason, from_position, to_position, epoch, undoes)
+values (:name, :kind, {{ now }}, :actor, :reason, :from_position, :to_position, :epoch, :undoes)
+returning id
 
 -- name: history_prune
 -- Delete old entries with an id above :after and up to :upto. Seeks, undos and each cursor's last entry of a kind stay.
@@ -367,35 +368,35 @@ from cursor_positions as cursor
 where lease_expires_at is not null and lease_owner is not null and substr(cursor_name, 1, 1) <> '~'
 order by lease_expires_at desc limit :limit
 
--- name: refusal_add
+-- name: rejected_write_add
 -- Record a rejected stale write and the cursor's present holder, once for each kind of write.
-insert into onceward_refusals
+insert into onceward_rejected_writes
   (cursor_name, happened_at, worker, epoch, current_epoch, current_owner, what)
 values (cast(:name as text), {{ now }}, :worker, :epoch,
   (select lease_epoch from cursor_positions where cursor_name = :name),
   (select lease_owner from cursor_positions where cursor_name = :name), :what)
 on conflict (cursor_name, epoch, what) do nothing
 
--- name: refusal_lately
+-- name: rejected_write_list
+-- List the rejected stale writes of a cursor, newest first.
+select cursor_name, {{ text(happened_at) }}, worker, epoch, current_epoch, current_owner, what
+from onceward_rejected_writes where cursor_name = :name
+order by id desc limit :limit
+
+-- name: rejected_write_recent
 -- List the stale writes rejected in the last :seconds seconds, latest first.
 select cursor_name, {{ text(happened_at) }}, worker, epoch, current_epoch, current_owner, what
-from (select * from onceward_refusals order by id desc limit :limit) as latest
+from (select * from onceward_rejected_writes order by id desc limit :limit) as latest
 where happened_at > {{ ago(:seconds) }}
 order by id desc
 
--- name: refusal_list
--- List the rejected stale writes of a cursor, newest first.
-select cursor_name, {{ text(happened_at) }}, worker, epoch, current_epoch, current_owner, what
-from onceward_refusals where cursor_name = :name
-order by id desc limit :limit
-
--- name: refusal_prune
+-- name: rejected_write_prune
 -- Delete old records of rejected writes, in batches.
-delete from onceward_refusals where id in (
+delete from onceward_rejected_writes where id in (
   select id from (
-    select id, happened_at from onceward_refusals order by id limit :limit {{ lock(update skip locked) }}
+    select id, happened_at from onceward_rejected_writes order by id limit :limit {{ lock(update skip locked) }}
   ) as oldest
   where happened_at < {{ ago(:seconds) }}
-    or id <= (select max(id) from onceward_refusals) - :most
+    or id <= (select max(id) from onceward_rejected_writes) - :most
 )
 returning 1

@@ -1,6 +1,6 @@
 -- Dispatch: groups, messages, deliveries to agents, and the outbox of their replies.
 
--- name: dispatch_chat_place
+-- name: dispatch_conversation_start
 -- Find the position after which the last :limit messages and replies of a group are, up to a position.
 select p.place from (
   select m.place from (
@@ -86,20 +86,15 @@ select name, agent from dispatch_groups where agent is not null
 -- Record the latest message that triggers a group's agent.
 update dispatch_groups set called_seq = {{ greatest }}(called_seq, :seq) where name = :name
 
+-- name: dispatch_group_clear_nudge
+-- Record that the dispatcher has examined a group.
+update dispatch_groups set is_nudged = false where name = :name and is_nudged
+
 -- name: dispatch_group_failed
 -- Count a failure of a group, and delay its retry; new messages do not shorten the delay.
 update dispatch_groups
 set attempt_count = :attempt, last_error = :error, retry_at = {{ after(:seconds) }}, updated_at = {{ now }}
 where name = :name
-
--- name: dispatch_group_fresh
--- Reset a group's failures after a success.
-update dispatch_groups set attempt_count = 0, retry_at = null, last_error = null, updated_at = {{ now }}
-where name = :name and (attempt_count > 0 or retry_at is not null)
-
--- name: dispatch_group_heard
--- Record that the dispatcher has examined a group.
-update dispatch_groups set is_nudged = false where name = :name and is_nudged
 
 -- name: dispatch_group_list
 -- List the groups.
@@ -117,6 +112,11 @@ select name from dispatch_groups where is_nudged order by name
 -- name: dispatch_group_remove
 -- Delete a group; its messages stay.
 delete from dispatch_groups where name = :name returning name
+
+-- name: dispatch_group_reset_failures
+-- Reset a group's failures after a success.
+update dispatch_groups set attempt_count = 0, retry_at = null, last_error = null, updated_at = {{ now }}
+where name = :name and (attempt_count > 0 or retry_at is not null)
 
 -- name: dispatch_group_set
 -- Change the settings of a group.
@@ -202,12 +202,6 @@ update dispatch_outbox set state = 'cancelled'
 where group_name = :group and batch_number = :number and state = 'pending' and position > :after
 returning id
 
--- name: dispatch_outbox_doubt
--- Record that sending a reply is ambiguous, or that the channel rejected it.
-update dispatch_outbox set state = :state, error = :error, seq = :seq
-where id = :id and state = 'sending' and attempt_count = :attempts
-returning id
-
 -- name: dispatch_outbox_forget
 -- Delete a cancelled reply, so that it can be added again at its new position.
 delete from dispatch_outbox where key = :key and group_name = :group and state = 'cancelled'
@@ -222,6 +216,12 @@ where id = :id and state = 'sending' and attempt_count = :attempts
 select id, key, batch_number, position, substr(body, 1, :shown), length(body), state, attempt_count, seq, error,
   {{ text(created_at) }}, {{ text(sent_at) }}, {{ text(retry_at) }}
 from dispatch_outbox where group_name = :group order by batch_number desc, id desc limit :limit
+
+-- name: dispatch_outbox_mark_ambiguous
+-- Record that sending a reply is ambiguous, or that the channel rejected it.
+update dispatch_outbox set state = :state, error = :error, seq = :seq
+where id = :id and state = 'sending' and attempt_count = :attempts
+returning id
 
 -- name: dispatch_outbox_of
 -- List the replies to one delivery.
@@ -247,7 +247,7 @@ join dispatch_outbox as o on o.id = (
 where heads.group_name is not null
 order by o.id
 
--- name: dispatch_outbox_said
+-- name: dispatch_outbox_page
 -- Return the replies in a group after a position that people may have seen.
 select o.seq, o.key, o.group_name, o.body, o.state, {{ text(coalesce(o.sent_at, o.created_at)) }}
 from dispatch_outbox as o

@@ -95,12 +95,12 @@ insert into onceward_dual_counters as c (dual_name, last_sequence) values (:dual
 on conflict (dual_name) do update set last_sequence = c.last_sequence + 1
 returning last_sequence
 
--- name: dual_sequence_hold
--- Lock the arrival counter until the transaction ends, before anything that a later draw would wait for.
-update onceward_dual_counters set last_sequence = last_sequence where dual_name = :dual
-
 -- name: dual_lock_group
 -- Lock a group's state until the transaction ends, and return it.
 insert into onceward_dual_groups as g (dual_name, group_name, updated_at) values (:dual, :group, {{ now }})
 on conflict (dual_name, group_name) do update set updated_at = excluded.updated_at
 returning processed_position, last_batch
+
+-- name: dual_sequence_lock
+-- Lock the arrival counter until the transaction ends, before anything that a later draw would wait for.
+update onceward_dual_counters set last_sequence = last_sequence where dual_name = :dual

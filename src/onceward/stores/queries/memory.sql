@@ -399,13 +399,6 @@ from {{ change_rows(:rows) }} as r
 where memory_observations.entity_id = r.id and memory_observations.deleted_by is null
 returning memory_observations.id
 
--- name: memory_observation_living
--- Find the undeleted ones of these observations; their entities are locked. Rows are entity_id and fingerprint.
-select o.id, o.entity_id
-from {{ observation_rows(:rows) }} as r
-join memory_observations as o on o.entity_id = r.entity_id and o.fingerprint = r.fingerprint
-where o.deleted_by is null
-
 -- name: memory_observation_newest
 -- Return the newest undeleted observations of an entity, by the index of documents; long ones are cut.
 -- sqlite:
@@ -470,6 +463,13 @@ update memory_observations
 set deleted_by = null
 where deleted_by = :change
 returning id, entity_id, content
+
+-- name: memory_observation_undeleted
+-- Find the undeleted ones of these observations; their entities are locked. Rows are entity_id and fingerprint.
+select o.id, o.entity_id
+from {{ observation_rows(:rows) }} as r
+join memory_observations as o on o.entity_id = r.entity_id and o.fingerprint = r.fingerprint
+where o.deleted_by is null
 
 -- name: memory_problems
 -- Count violations: undeleted parts of deleted entities, words without text, text without words.
@@ -610,13 +610,6 @@ from (
 order by x.id desc
 limit :limit
 
--- name: memory_relation_living
--- Find the undeleted ones of these relations; their ends are locked. Rows are from_id, to_id and type.
-select o.id, o.from_id
-from {{ relation_rows(:rows) }} as r
-join memory_relations as o on o.from_id = r.from_id and o.to_id = r.to_id and o.relation_type = r.type
-where o.deleted_by is null
-
 -- name: memory_relation_of
 -- Return the undeleted relations that begin or end at these entities, newest first.
 -- sqlite:
@@ -695,6 +688,13 @@ set deleted_by = coalesce(
   (select e.deleted_by from ends as e where e.id = o.to_id))
 where o.deleted_by = :change
 returning o.id, o.deleted_by, o.from_id
+
+-- name: memory_relation_undeleted
+-- Find the undeleted ones of these relations; their ends are locked. Rows are from_id, to_id and type.
+select o.id, o.from_id
+from {{ relation_rows(:rows) }} as r
+join memory_relations as o on o.from_id = r.from_id and o.to_id = r.to_id and o.relation_type = r.type
+where o.deleted_by is null
 
 -- name: memory_restore_counts
 -- Count what restoring a change would restore: the entity, observations, and relations with both ends undeleted.

@@ -67,7 +67,14 @@ where id in (
 )
 returning 1
 
--- name: dead_hold
+-- name: dead_get
+-- Return letters by id, in any state, and whether each blocks only itself.
+select {{ letter_columns }}, length(raw), alone
+from onceward_dead
+where id {{ in_ids(:ids) }}
+order by id
+
+-- name: dead_lock
 -- Lock these letters until the transaction ends, and return them.
 -- sqlite:
 -- In any order.
@@ -82,7 +89,7 @@ where id {{ in_ids(:ids) }}
 order by cursor_name, id
 for update
 
--- name: dead_hold_at
+-- name: dead_lock_at
 -- Lock the letters of these positions before the first of them is reopened.
 select id from onceward_dead
 where cursor_name = :cursor and position {{ in_texts(:positions) }}
@@ -200,7 +207,7 @@ set state = case when first_seq >= :since then 'redriven' else state end,
   changed_at = {{ now }}, changed_by = :actor, reason = :reason
 where group_name = :group and state = 'dead' and last_seq >= :since
 
--- name: dead_replay_hold
+-- name: dead_replay_lock
 -- Lock the chat letters that a replay changes, in the order in which all letters are locked.
 select id from onceward_dead
 where group_name = :group and state = 'dead' and last_seq >= :since
@@ -211,13 +218,6 @@ order by cursor_name, id
 -- Read one dead letter with its message, trace and attempts.
 select {{ letter_columns }}, length(raw), raw, error_trace, {{ json_text(failures) }}
 from onceward_dead where id = :id
-
--- name: dead_some
--- Return letters by id, in any state, and whether each blocks only itself.
-select {{ letter_columns }}, length(raw), alone
-from onceward_dead
-where id {{ in_ids(:ids) }}
-order by id
 
 -- name: dead_write
 -- Write a dead letter; a message that fails again reopens its letter.
@@ -238,53 +238,53 @@ on conflict (source, cursor_name, position) do update set
   changed_by = '', reason = '', last_seq = excluded.last_seq, delivery_id = excluded.delivery_id
 returning id
 
--- name: forgotten_delete
+-- name: discarded_delete
 -- Delete rows that a seek discarded.
-delete from onceward_forgotten where id {{ in_ids(:ids) }}
+delete from onceward_discarded where id {{ in_ids(:ids) }}
 
--- name: forgotten_keep_attempts
+-- name: discarded_keep_attempts
 -- Keep attempts that a seek discards, so that it can be undone.
-insert into onceward_forgotten (history_id, cursor_name, position, sequence, alone, attempt,
+insert into onceward_discarded (history_id, cursor_name, position, sequence, alone, attempt,
   {{ due }}, failures, first_failed_at)
 select :history, cursor_name, position, sequence, true, attempt,
   {{ due }}, failures, first_failed_at
 from onceward_attempts where cursor_name = :cursor
   and position {{ in_texts(:positions) }}
 
--- name: forgotten_keep_parked
+-- name: discarded_keep_parked
 -- Keep parked messages that a seek discards, so that it can be undone.
-insert into onceward_forgotten (history_id, cursor_name, position, sequence, key, alone, raw, attempt,
+insert into onceward_discarded (history_id, cursor_name, position, sequence, key, alone, raw, attempt,
   {{ due }}, failures, first_failed_at, parked_at)
 select :history, cursor_name, position, sequence, key, alone, raw, attempt,
   {{ due }}, failures, first_failed_at, parked_at
 from onceward_parked where cursor_name = :cursor
   and position {{ in_texts(:positions) }}
 
--- name: forgotten_list
+-- name: discarded_list
 -- List the rows that a seek discarded, in order.
 select position, sequence, key, alone, id, raw is not null
-from onceward_forgotten where history_id = :history order by id
+from onceward_discarded where history_id = :history order by id
 
--- name: forgotten_others
+-- name: discarded_others
 -- List the rows that other seeks of a cursor discarded, in order.
 select position, sequence, key, alone, id, raw is not null
-from onceward_forgotten where cursor_name = :cursor and history_id <> :history order by id
+from onceward_discarded where cursor_name = :cursor and history_id <> :history order by id
 
--- name: forgotten_restore_attempts
+-- name: discarded_restore_attempts
 -- Restore the attempts that a seek discarded.
 insert into onceward_attempts (cursor_name, position, sequence, attempt,
   {{ due }}, failures, first_failed_at)
 select cursor_name, position, sequence, attempt,
   {{ due }}, failures, first_failed_at
-from onceward_forgotten where raw is null and id {{ in_ids(:ids) }}
+from onceward_discarded where raw is null and id {{ in_ids(:ids) }}
 
--- name: forgotten_restore_parked
+-- name: discarded_restore_parked
 -- Restore the parked messages that a seek discarded; the head of each key is chosen afterwards.
 insert into onceward_parked (cursor_name, position, sequence, key, alone, is_head, raw, attempt,
   {{ due }}, failures, first_failed_at, parked_at)
 select cursor_name, position, sequence, key, alone, alone, raw, attempt,
   {{ due }}, failures, first_failed_at, parked_at
-from onceward_forgotten where raw is not null and id {{ in_ids(:ids) }}
+from onceward_discarded where raw is not null and id {{ in_ids(:ids) }}
 
 -- name: parked_blocked
 -- Return those of these keys that have a parked message, which blocks later ones.
@@ -480,11 +480,11 @@ select count(*), count(distinct case when alone then null else key end),
   min(case when not is_head then null when due_at is null then 0.0 else {{ remaining(due) }} end)
 from onceward_parked where cursor_name = :cursor
 
--- name: retry_turn
+-- name: retry_sequence_next
 -- Lock a cursor's retries until the transaction ends, and return the next sequence number.
 -- sqlite:
-insert into onceward_retry_turns (cursor_name, last_sequence) values (:cursor, 1)
+insert into onceward_retry_sequences (cursor_name, last_sequence) values (:cursor, 1)
 on conflict (cursor_name) do update set last_sequence = last_sequence + 1
 returning last_sequence
 -- postgres:
-select onceward_retry_turn(:cursor::text, :is_worker::boolean)
+select onceward_retry_sequence_next(:cursor::text, :is_worker::boolean)

@@ -291,7 +291,7 @@ create function onceward_text(moment timestamptz) returns text
   as $$ select to_char(moment at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') $$;
 
 -- Failed messages: attempts by position, parked messages (failed, or blocked by one with the same key), dead letters.
-create table onceward_retry_turns (
+create table onceward_retry_sequences (
   cursor_name text primary key,
   last_sequence bigint not null
 );
@@ -369,7 +369,7 @@ create index onceward_dead_of_group on onceward_dead (group_name, last_seq) wher
 
 -- Parked messages and attempts that a seek discarded, because its cursor will read them again; kept for an undo.
 -- A row without bytes is not a parked message but the attempts of one that blocked its cursor.
-create table onceward_forgotten (
+create table onceward_discarded (
   id bigint generated always as identity primary key,
   history_id bigint not null references cursor_history (id),
   cursor_name text not null,
@@ -384,14 +384,14 @@ create table onceward_forgotten (
   first_failed_at timestamptz,
   parked_at timestamptz
 );
-create index onceward_forgotten_by_move on onceward_forgotten (history_id, id);
+create index onceward_discarded_by_move on onceward_discarded (history_id, id);
 -- A move deletes rows that were read since, whichever seek discarded them.
-create index onceward_forgotten_by_cursor on onceward_forgotten (cursor_name, id);
+create index onceward_discarded_by_cursor on onceward_discarded (cursor_name, id);
 
 -- Lock a cursor's retries until the transaction ends, and return the next sequence number. A worker locks the
 -- cursor first, as a move does: in the other order the two could deadlock. Its transaction is marked
 -- like a guard, so that a client that is frozen inside its transaction does not block a move indefinitely.
-create function onceward_retry_turn(_name text, _is_worker boolean) returns bigint
+create function onceward_retry_sequence_next(_name text, _is_worker boolean) returns bigint
   language plpgsql
   as $$
     declare
@@ -401,9 +401,9 @@ create function onceward_retry_turn(_name text, _is_worker boolean) returns bigi
         perform pg_advisory_xact_lock_shared(onceward_cursor_key(_name));
         perform 1 from cursor_positions where cursor_name = _name for key share;
       end if;
-      insert into onceward_retry_turns as turn (cursor_name, last_sequence) values (_name, 1)
-        on conflict (cursor_name) do update set last_sequence = turn.last_sequence + 1
-        returning turn.last_sequence into given;
+      insert into onceward_retry_sequences as s (cursor_name, last_sequence) values (_name, 1)
+        on conflict (cursor_name) do update set last_sequence = s.last_sequence + 1
+        returning s.last_sequence into given;
       return given;
     end
   $$;
@@ -539,7 +539,7 @@ create function onceward_note_grant() returns trigger
   $$;
 
 -- Rejected stale writes: one row per stale lease and kind of write.
-create table onceward_refusals (
+create table onceward_rejected_writes (
   id bigint generated always as identity primary key,
   cursor_name text not null,
   happened_at timestamptz not null,

@@ -112,7 +112,7 @@ create table onceward_effects (
 -- Failed messages: attempts by position, parked messages (failed, or blocked by one with the same key), dead letters.
 -- A due time is kept three ways: boot seconds and boot id decide while the machine runs, wall time after
 -- another boot.
-create table onceward_retry_turns (
+create table onceward_retry_sequences (
   cursor_name text primary key,
   last_sequence integer not null
 ) strict;
@@ -195,7 +195,7 @@ create index onceward_dead_of_group on onceward_dead (group_name, last_seq) wher
 
 -- Parked messages and attempts that a seek discarded, because its cursor will read them again; kept for an undo.
 -- A row without bytes is not a parked message but the attempts of one that blocked its cursor.
-create table onceward_forgotten (
+create table onceward_discarded (
   id integer primary key autoincrement,
   history_id integer not null references cursor_history (id),
   cursor_name text not null,
@@ -212,9 +212,9 @@ create table onceward_forgotten (
   first_failed_at text,
   parked_at text
 ) strict;
-create index onceward_forgotten_by_move on onceward_forgotten (history_id, id);
+create index onceward_discarded_by_move on onceward_discarded (history_id, id);
 -- A move deletes rows that were read since, whichever seek discarded them.
-create index onceward_forgotten_by_cursor on onceward_forgotten (cursor_name, id);
+create index onceward_discarded_by_cursor on onceward_discarded (cursor_name, id);
 
 -- Dual cursors: the arrival counter, the read position, each group's processed position, batches in flight.
 create table onceward_dual_counters (
@@ -321,7 +321,7 @@ create index onceward_grants_of_cursor on onceward_grants (cursor_name, id);
 create index onceward_grants_ended on onceward_grants (ended_at) where ended_at is not null;
 
 -- Rejected stale writes: one row per stale lease and kind of write.
-create table onceward_refusals (
+create table onceward_rejected_writes (
   id integer primary key autoincrement,
   cursor_name text not null,
   happened_at text not null,

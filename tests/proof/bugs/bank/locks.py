@@ -110,7 +110,7 @@ BUGS: Final = (
         name="dead letters are looked at without a lock before they are decided about",
         harm="An operator drops a letter while another redrives it: it is both.",
         file="stores/queries/retries.sql",
-        query="dead_hold",
+        query="dead_lock",
         find="order by cursor_name, id\nfor update",
         replace="order by cursor_name, id",
         test=f"{_RACES}::test_a_letter_that_is_locked_cannot_be_dropped[postgres]",
@@ -164,7 +164,7 @@ BUGS: Final = (
         name="a message is parked without keeping its cursor from being moved, on PostgreSQL",
         harm="A seek that meets it forgets a message, or has it done twice.",
         file="stores/schema/postgres.sql",
-        query="onceward_retry_turn",
+        query="onceward_retry_sequence_next",
         find="        perform 1 from cursor_positions where cursor_name = _name for key share;\n",
         replace="",
         test="tests/conformance/test_retries_lock_races.py"
