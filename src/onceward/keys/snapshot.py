@@ -1,8 +1,8 @@
 """Snapshots: identify the state of a workspace by a hash of its file contents.
 
 No clock and no mtime is included, so the same files have the same id on every machine. A git
-checkout includes tracked and untracked, not ignored files; other directories include all but hidden
-files.
+checkout includes tracked and untracked, not ignored files. Other directories include all but hidden
+files, and so does a directory that git ignores as a whole.
 """
 
 from __future__ import annotations
@@ -25,6 +25,10 @@ OWN_FOLDERS: Final = frozenset({"events", "logs", "receipts", "snapshots", "stat
 #: Files at the root that are not part of the work, such as the configuration.
 OWN_FILES: Final = frozenset({"onceward.json"})
 GIT_SECONDS_MAX: Final = 60
+#: Keeps the digest of a link apart from that of a file whose content is the link's target.
+LINK_PREFIX: Final = b"link\0"
+#: A name that no file has; if git ignores it, it ignores new files of that directory.
+_PROBE: Final = "onceward-probe-of-ignored-files"
 _SEE_GIT: Final = "run `git status` there, and correct what it reports"
 #: A file modified more recently than this before its read may change without a visible trace.
 SETTLED_NANOSECONDS: Final = 2_000_000_000
@@ -38,7 +42,7 @@ class TrackedFile:
 
     #: Relative to the root, with forward slashes.
     path: str
-    #: Digest of the content; for a symbolic link, of its target's name.
+    #: Digest of the content; for a symbolic link, of `LINK_PREFIX` and its target's name.
     sha256: str
     size: int
 
@@ -106,9 +110,8 @@ def snapshot(
     if not base.is_dir():
         message = f"{base} is not a directory"
         raise FileMissing(message, fix="pass the workspace's directory", path=str(base))
-    names = _git_names(base) if _in_checkout(base) else _visible_names(base)
     reader = _SnapshotReader(base, digests, clock or SystemClock())
-    found = (reader.tracked(name) for name in sorted(set(names)) if _is_foreign(name))
+    found = (reader.tracked(name) for name in sorted(_names(base)))
     made = snapshot_of(file for file in found if file is not None)
     if digests is not None:
         digests.drop_unused()
@@ -122,6 +125,15 @@ def snapshot_of(files: Iterator[TrackedFile]) -> Snapshot:
     return Snapshot(id=f"snap-{digest[:12]}", files=ordered)
 
 
+def _names(root: Path) -> set[bytes]:
+    """Return the tracked files; git decides, unless it ignores the directory as a whole."""
+    if _in_checkout(root):
+        listed = set(filter(_is_foreign, _git_names(root)))
+        if listed or not _is_ignored(root):
+            return listed
+    return set(filter(_is_foreign, _visible_names(root)))
+
+
 def _is_foreign(name: bytes) -> bool:
     first, slash, _ = name.partition(b"/")
     return os.fsdecode(first) not in (OWN_FOLDERS if slash else OWN_FILES)
@@ -133,18 +145,32 @@ def _in_checkout(root: Path) -> bool:
 
 
 def _git_names(root: Path) -> list[bytes]:
-    """Return the files that git lists; without git the id would differ between machines."""
-    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    """Return the files that git lists."""
+    found = _git(root, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+    return [name for name in found.stdout.split(b"\0") if name]
+
+
+def _is_ignored(root: Path) -> bool:
+    """Return whether git ignores new files in this directory."""
+    return _git(root, "check-ignore", "-q", "--", _PROBE, accepts=(0, 1)).returncode == 0
+
+
+def _git(
+    root: Path, *arguments: str, accepts: tuple[int, ...] = (0,)
+) -> subprocess.CompletedProcess[bytes]:
+    """Ask git; without git the id would differ between machines."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     try:
-        listing = subprocess.run(  # noqa: S603 - a fixed command line
-            command,
+        found = subprocess.run(  # noqa: S603 - fixed command lines
+            ["git", *arguments],  # noqa: S607 - the git of the user's PATH
             cwd=root,
             env=environment,
             capture_output=True,
-            check=True,
+            check=False,
             timeout=GIT_SECONDS_MAX,
         )
+        if found.returncode not in accepts:
+            found.check_returncode()
     except FileNotFoundError as exc:
         message = f"{root} is a git checkout, but git is not installed"
         raise StorageError(message, fix="install git, or add it to PATH", path=str(root)) from exc
@@ -155,7 +181,7 @@ def _git_names(root: Path) -> list[bytes]:
         said = exc.stderr.decode(errors="replace").strip().partition("\n")[0]
         message = f"git cannot list the files of {root}: {said}"
         raise StorageError(message, fix=_SEE_GIT, path=str(root)) from exc
-    return [name for name in listing.stdout.split(b"\0") if name]
+    return found
 
 
 def _visible_names(root: Path) -> Iterator[bytes]:
@@ -191,7 +217,7 @@ class _SnapshotReader:
             found = path.lstat()
             if stat.S_ISLNK(found.st_mode):
                 target = os.fsencode(path.readlink())
-                digest, size = hashlib.sha256(target).hexdigest(), len(target)
+                digest, size = hashlib.sha256(LINK_PREFIX + target).hexdigest(), len(target)
             elif stat.S_ISREG(found.st_mode):
                 digest, size = self._file(path, written, found)
             else:

@@ -76,6 +76,38 @@ def test_git_decides_in_a_checkout(tmp_path: Path) -> None:
     assert names == [".gitignore", "a.py", "new.py", "ümläut.py"]
 
 
+@pytest.mark.parametrize("pattern", ["work/", "*", "work/*", "*\n!/other"])
+def test_visible_files_count_in_a_directory_that_git_ignores(pattern: str, tmp_path: Path) -> None:
+    """Git lists no file there; an empty snapshot would be the same for any content."""
+    git(tmp_path, "init", "-q")
+    make(tmp_path, {".gitignore": f"{pattern}\n", "work/src/a.py": "a", "work/.env": "secret"})
+    first = snapshot(tmp_path / "work")
+    assert [file.path for file in first.files] == ["src/a.py"]
+    make(tmp_path, {"work/src/a.py": "b"})
+    assert snapshot(tmp_path / "work").id != first.id
+
+
+def test_git_decides_in_a_checkout_without_files_that_count(tmp_path: Path) -> None:
+    """Ignored files are none of the work, also before the first other file."""
+    git(tmp_path, "init", "-q")
+    make(tmp_path, {".git/info/exclude": "build/\n", "build/a.o": "a", "onceward.json": "{}"})
+    assert snapshot(tmp_path).files == ()
+    make(tmp_path, {"new.py": "n"})
+    assert [file.path for file in snapshot(tmp_path).files] == ["new.py"]
+
+
+def test_a_link_is_not_a_file_with_the_same_text(tmp_path: Path) -> None:
+    """Its digest covers more than its target's name, so that a swap is a change."""
+    (tmp_path / "conf").write_text("/etc/passwd")
+    first = snapshot(tmp_path)
+    (tmp_path / "conf").unlink()
+    (tmp_path / "conf").symlink_to("/etc/passwd")
+    (swapped,) = snapshot(tmp_path).files
+    assert snapshot(tmp_path).id != first.id
+    assert swapped.sha256 == hashlib.sha256(b"link\0/etc/passwd").hexdigest()
+    assert swapped.size == len("/etc/passwd")
+
+
 def test_links_count_by_target_and_are_not_followed(tmp_path: Path) -> None:
     """A link is its target's name; the content of the target is not read."""
     outside = tmp_path / "outside"
