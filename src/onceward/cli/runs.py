@@ -93,9 +93,8 @@ def verify(
     else:
         counts = f"{found.records} records, {found.receipts} receipts, {found.artifacts} artifacts"
         print(f"{found.run_id}: {counts}: {'all as recorded' if found.ok else 'not as recorded'}")
-        if found.is_as_approved is not None:
-            how = "as approved" if found.is_as_approved else "NOT as approved"
-            print(f"delivered files: {how}")
+        how = {True: "as approved", False: "NOT as approved", None: "unknown whether as approved"}
+        print(f"delivered files: {how[found.is_as_approved]}")
         for finding in found.findings:
             print(f"  {describe_problem(finding.path, finding.problem)}")
     if not found.ok:

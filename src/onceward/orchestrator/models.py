@@ -169,7 +169,8 @@ class RunVerification:
     receipts: int
     artifacts: int
     findings: tuple[VerificationFinding, ...]
-    #: Whether the delivered files are the approved ones; None before the run is completed.
+    #: Whether the delivered files are the approved ones; None if that is unknown, as before the
+    #: run is completed or when the list of the approved files is missing.
     is_as_approved: bool | None = None
 
     @property

@@ -46,6 +46,8 @@ def verify_run(
     to_redo = receipts.steps_to_redo(state, workspace, tree, after_step=0) if is_known else {}
     found += [VerificationFinding(path=path, problem=problem) for path, problem in to_redo.values()]
     unapproved = _unapproved(state, workspace, tree, files)
+    if unapproved is None and not may_lack:
+        found += _unknown_approval(state, workspace, tree)
     problem = "it differs from the approved content"
     reported = {path for path, _ in to_redo.values()}
     found += [
@@ -80,6 +82,25 @@ def _unapproved(
         return None
     untracked = receipts.untracked_artifacts(state, workspace, now) if is_last else None
     return approvals.unapproved_paths(state, approval, tree.manifest, now, untracked)
+
+
+def _unknown_approval(
+    state: RunState, workspace: Workspace, tree: WorkspaceTree
+) -> list[VerificationFinding]:
+    """Return why the delivered files cannot be compared with the approved ones."""
+    approval = approvals.last_approval(state)
+    if state.status != "done" or state.delivered_tree is None or approval is None:
+        return []
+    needed = {*approval.trees, state.delivered_tree} if approval.trees else set()
+    missing = [workspace.manifest(each) for each in sorted(needed) if tree.manifest(each) is None]
+    paths = missing or [workspace.ledger(state.run_id)]
+    problem = "without it the delivered files cannot be compared with the approved ones"
+    if not missing:
+        problem = "it does not say which files were approved"
+    return [
+        VerificationFinding(path=str(path.relative_to(workspace.root)), problem=problem)
+        for path in paths
+    ]
 
 
 def _receipts(state: RunState, workspace: Workspace, files: Files) -> list[VerificationFinding]:
