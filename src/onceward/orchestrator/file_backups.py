@@ -11,7 +11,7 @@ import os
 import re
 import shutil
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final
@@ -29,6 +29,7 @@ _CHUNK_BYTES: Final = 1024 * 1024
 _NUMBER: Final = re.compile(r"[0-9]{4,}")
 #: How snapshots escape a byte of a name that is not UTF-8.
 _ESCAPED: Final = re.compile(rb"\\x([0-9a-f]{2})")
+_Identity = tuple[object, ...]
 
 
 class FileBackups:
@@ -45,7 +46,7 @@ class FileBackups:
         `before` and `after` are the recorded and the current snapshot. Missing files are recorded
         as removed.
         """
-        known = set(self._backed_up())
+        known = dict(self._backed_up())
         numbers = [each for each in self._files.names(self._folder) if _NUMBER.fullmatch(each)]
         number = f"{max(map(int, numbers), default=0) + 1:04}"
         partial = self._folder / f"{number}.partial"
@@ -74,8 +75,8 @@ class FileBackups:
         crash_point("orchestrator.backup.after_rename")
         return str((self._folder / number).relative_to(self._root)), len(entries)
 
-    def _backed_up(self) -> Iterator[tuple[object, ...]]:
-        """Yield the identity of each file that is already backed up."""
+    def _backed_up(self) -> Iterator[tuple[_Identity, Path]]:
+        """Yield the identity of each file that was backed up, and where its copy was made."""
         for name in self._files.names(self._folder):
             if _NUMBER.fullmatch(name):
                 try:
@@ -84,12 +85,13 @@ class FileBackups:
                     }
                 except StorageError:
                     continue  # The copies exist; the files are merely copied again.
-                yield from map(_identity, note["files"])
+                for entry in note["files"]:
+                    yield _identity(entry), self._folder / name / "files" / entry["path"]
 
     def _back_up(
-        self, path: str, folder: Path, known: set[tuple[object, ...]], links: dict[Path, bytes]
+        self, path: str, folder: Path, known: Mapping[_Identity, Path], links: dict[Path, bytes]
     ) -> Record | None:
-        """Copy one file unless it is already backed up; a link is added to `links` instead.
+        """Copy one file unless its copy is still there; a link is added to `links` instead.
 
         Files reached through a linked directory are treated as missing at this path.
         """
@@ -109,7 +111,8 @@ class FileBackups:
                 entry = {"path": path, "kind": "link", "target": shown}
             elif stat.S_ISREG(mode):
                 entry = self._copy_file(path, location, target)
-        if _identity(entry) in known:
+        earlier = known.get(_identity(entry))
+        if earlier is not None and _is_intact(entry, earlier):
             if entry["kind"] == "file":
                 target.unlink()
             return None
@@ -153,6 +156,24 @@ class FileBackups:
         return self._root / os.fsdecode(raw)
 
 
-def _identity(entry: Record) -> tuple[object, ...]:
+def _is_intact(entry: Record, copy: Path) -> bool:
+    """Return whether a copy is still there with its content; a person may have moved it."""
+    try:
+        if entry["kind"] == "file":
+            found = copy.lstat()
+            # With a second name it could be the file that is about to be overwritten.
+            if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
+                return False
+            with copy.open("rb") as file:
+                return bool(hashlib.file_digest(file, "sha256").hexdigest() == entry["sha256"])
+        if entry["kind"] == "link":
+            target = os.fsencode(copy.readlink())
+            return bool(target.decode("utf-8", errors="backslashreplace") == entry["target"])
+    except OSError:
+        return False
+    return True  # What was removed has no copy.
+
+
+def _identity(entry: Record) -> _Identity:
     fields = ("path", "kind", "sha256", "mode", "target")
     return tuple(entry.get(name) for name in fields)

@@ -62,6 +62,8 @@ class CommandState:
     redo_reasons: list[str] = field(default_factory=list)
     #: Whether its approval was withdrawn, because the content has changed.
     is_withdrawn: bool = False
+    #: The files whose changes withdrew it.
+    withdrawn_paths: tuple[str, ...] = ()
 
     @property
     def key(self) -> str:
@@ -102,8 +104,11 @@ class RunState:
     delivered_tree: str | None = None
     #: By path: number of the record with which a person last accepted the file's changes.
     accepted: dict[str, int] = field(default_factory=dict)
-    #: Files that changed during a command; a person may have written some of them.
+    #: Files that changed during a command; a person may have written some of them. Empty once
+    #: they were backed up.
     observed: set[str] = field(default_factory=set)
+    #: By path: the content that an answer declared last; None after a failed attempt.
+    declared: dict[str, tuple[str, int] | None] = field(default_factory=dict)
     #: Agents without a recorded exit, by pid.
     agents: dict[int, Record] = field(default_factory=dict)
     #: Additional rounds granted by retries.
@@ -227,6 +232,8 @@ def _sent(state: RunState, record: Record) -> None:
     beside = record.get("untracked")
     found = None if beside is None else {path: (file[0], file[1]) for path, file in beside.items()}
     command.untracked.append(found)
+    if not state.flow[command.stage].approves:
+        state.observed.clear()  # They were backed up before this record.
 
 
 def _answered(state: RunState, record: Record) -> None:
@@ -239,13 +246,16 @@ def _receipt(state: RunState, record: Record) -> None:
     command.state, command.receipt = RECEIVED, record
     state.unfinished.discard(command.step)
     state.tree = record["tree"]
-    if command.is_observed:
-        found = (command.event or {}).get("artifacts") or []
-        state.observed |= {each["path"] for each in found}
+    named = {each["path"]: (each["sha256"], each["size"]) for each in _artifacts(command)}
+    state.declared |= named
+    # A build that names its own files is believed: a review comes next.
+    if command.is_observed or not state.flow[command.stage].makes_outputs:
+        state.observed |= set(named)
 
 
 def _command_failed(state: RunState, record: Record) -> None:
     command = _command_of(state, record)
+    state.declared |= dict.fromkeys(each["path"] for each in _artifacts(command))
     payload = command.event["payload"] if command.event is not None else {}
     tests = payload.get("tests") if isinstance(payload, dict) else None
     command.failed_tests = tests if isinstance(tests, dict) else None
@@ -276,7 +286,7 @@ def _run_failed(state: RunState, record: Record) -> None:
 
 def _approval_withdrawn(state: RunState, record: Record) -> None:
     command = _command_of(state, record)
-    command.is_withdrawn = True
+    command.is_withdrawn, command.withdrawn_paths = True, tuple(record.get("paths") or ())
     if command.task_id in state.completed:
         state.completed.remove(command.task_id)
 
@@ -306,6 +316,11 @@ def _agent_started(state: RunState, record: Record) -> None:
 
 def _agent_exited(state: RunState, record: Record) -> None:
     state.agents.pop(record["pid"], None)
+
+
+def _artifacts(command: CommandState) -> list[Record]:
+    found: list[Record] = (command.event or {}).get("artifacts") or []
+    return found
 
 
 def _command_of(state: RunState, record: Record) -> CommandState:

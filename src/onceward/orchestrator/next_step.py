@@ -5,14 +5,18 @@ Pure and deterministic: equal states give equal steps, before and after a crash.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from onceward.journal import Record
 from onceward.orchestrator.approvals import approval_of, outdated_approval, previous_digest
 from onceward.orchestrator.ledger_replay import ABANDONED, ANSWERED, CommandState, RunState
 from onceward.orchestrator.models import AgentTask, RunLimits
 from onceward.orchestrator.task_flow import DONE, TaskStage, next_stage
+
+#: Maximum number of files in a reason.
+_RESTLESS_FILES_MAX: Final = 3
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -144,6 +148,19 @@ def _continue_command(command: CommandState, limits: RunLimits) -> NextStep:
     return FailRun(reason=reason, step=command.step)
 
 
+def _restless_files(before: Sequence[CommandState]) -> str:
+    """Return which files withdrew the last two approvals of a task, as the end of a sentence."""
+    withdrawn = [set(each.withdrawn_paths) for each in before if each.is_withdrawn][-2:]
+    found = sorted(set.intersection(*withdrawn)) if len(withdrawn) == 2 else []
+    if not found:
+        return ""
+    shown = ", ".join(found[:_RESTLESS_FILES_MAX])
+    return (
+        f"; {shown} changed again after each of the last reviews: ignore it in git, or move it out "
+        "of the workspace"
+    )
+
+
 def _issue_command(
     state: RunState, task: AgentTask, stage: TaskStage, limits: RunLimits
 ) -> NextStep:
@@ -152,6 +169,7 @@ def _issue_command(
     allowed = limits.rounds_max + state.rounds_granted
     if number > allowed:
         reason = f"{stage.name} of {task.id} would be round {number}, and {allowed} are allowed"
+        reason += _restless_files(before)
         return FailRun(reason=reason, step=None)
     inputs: dict[str, Any] = {"goal": task.goal, **task.inputs}
     if stage.takes_changes:

@@ -140,8 +140,8 @@ def shown_files(
 
 
 def observed_files(state: RunState, command: CommandState, workspace: Workspace) -> list[str]:
-    """Return files that changed during earlier commands, if a build may overwrite them."""
-    if not state.flow[command.stage].makes_outputs:
+    """Return files that changed during earlier commands, if this one may overwrite them."""
+    if state.flow[command.stage].approves:
         return []
     return [each for each in state.observed if os.path.lexists(workspace.root / each)]
 

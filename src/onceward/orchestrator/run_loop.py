@@ -19,8 +19,8 @@ from onceward.errors import AgentFailed, RunHeld, StorageError
 from onceward.journal import Record
 from onceward.orchestrator import approvals, receipts, run_retention
 from onceward.orchestrator.approvals import Manifest
+from onceward.orchestrator.change_backups import ChangeBackups
 from onceward.orchestrator.diffs import Diffs
-from onceward.orchestrator.file_backups import FileBackups
 from onceward.orchestrator.ledger import Ledger
 from onceward.orchestrator.ledger_replay import UNSYNCED_KINDS, CommandState, RunState
 from onceward.orchestrator.models import RunLimits
@@ -55,8 +55,6 @@ _UNCACHED_KINDS: Final = frozenset(
 )
 #: Fields with text of people or agents, which are redacted; names, keys and paths are not.
 _REDACTED_FIELDS: Final = ("message", "reason", "detail", "problem")
-#: Maximum number of backups in a row while a person keeps changing files.
-_BACKUP_ATTEMPTS_MAX: Final = 5
 #: Maximum number of paths in a record.
 _PATHS_MAX: Final = 20
 
@@ -99,7 +97,7 @@ class RunLoop:
         self.pending: int | None = None
         self._progress, self._is_held = progress, is_held
         self._is_closed = False
-        self._backups = FileBackups(workspace, state.run_id, files=files)
+        self._backups = ChangeBackups(state, workspace, tree, self.record, files=files)
         self._new_supervisor = supervisor
         self._supervisor = supervisor(self)
 
@@ -154,33 +152,17 @@ class RunLoop:
     def back_up_changes(self, paths: Collection[str] = (), named: Manifest | None = None) -> str:
         """Back up files that differ from the record and may be overwritten; return the tree.
 
-        `paths`, artifacts that snapshots do not track, are backed up too. Files in `named` are not,
-        as long as they have the content that an agent declared.
+        `paths` are backed up too. Files in `named` are not, as long as they have the content that
+        an agent declared.
         """
-        for _ in range(_BACKUP_ATTEMPTS_MAX):
-            now, recorded = self._tree.now(), self.state.tree
-            if recorded is None:
-                break
-            changes, present = self._tree.changes(recorded, now), self._tree.manifest(now) or {}
-            found = set(present) if changes is None else {each.path for each in changes}
-            declared = {path for path, file in (named or {}).items() if present.get(path) == file}
-            to_copy = found - declared | set(paths)
-            copied = self._backups.copy(to_copy, before=recorded, after=now) if to_copy else None
-            if copied is None:
-                break
-            where, count = copied
-            self.record("files.kept", path=where, files=count, **{"from": recorded, "to": now})
-        return now
+        return self._backups.make(paths, named)
 
     # --- steps -----------------------------------------------------------------------------------
 
     def _perform(self, step: NextStep) -> None:
         match step:
             case StartTask():
-                snapshot_id = self.back_up_changes()
-                crash_point("orchestrator.task.before_pin")
-                self.record("task.started", task_id=step.task.id, snapshot_id=snapshot_id)
-                crash_point("orchestrator.task.after_pin")
+                self._start_task(step)
             case IssueCommand():
                 self._issue_command(step)
             case SendCommand():
@@ -200,6 +182,15 @@ class RunLoop:
                 tree = self.back_up_changes()
                 self.diffs.save_recorded(self.state, tree)
                 self.record("run.failed", reason=step.reason, step=step.step, tree=tree)
+
+    def _start_task(self, step: StartTask) -> None:
+        """Pin the files for a task; if they changed since the last review, withdraw it instead."""
+        snapshot_id = self.back_up_changes()
+        if not self._is_approved(snapshot_id):
+            return  # No later review would show what changed before this task.
+        crash_point("orchestrator.task.before_pin")
+        self.record("task.started", task_id=step.task.id, snapshot_id=snapshot_id)
+        crash_point("orchestrator.task.after_pin")
 
     def _complete_task(self, step: CompleteTask) -> None:
         gone = receipts.missing_outputs(self.state, step.task.id, self.workspace)

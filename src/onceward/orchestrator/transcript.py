@@ -189,6 +189,8 @@ def _approval_withdrawn(record: Record, progress: Progress) -> _TaskLine:
 
 
 def _files_kept(record: Record, _: Progress) -> _TaskLine:
+    if record.get("precaution"):
+        return None  # Every wrapped build has one; nothing is known to have changed.
     count = record["files"]
     files = f"{count} changed file{'s' if count != 1 else ''}"
     return "", f"{files} backed up to {printable(record['path'])}"

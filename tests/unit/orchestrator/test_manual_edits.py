@@ -15,7 +15,7 @@ from onceward.orchestrator.ledger_replay import CommandState
 from onceward.orchestrator.models import RunLimits
 from onceward.orchestrator.workspace import Workspace, new_run_id
 from onceward.system import SystemClock, crash_points
-from tests.support.function_agents import FIRST, OrchestratorHarness, complaining, play
+from tests.support.function_agents import FIRST, SECOND, OrchestratorHarness, complaining, play
 from tests.unit.orchestrator.test_approvals import died, once
 from tests.unit.orchestrator.test_file_backups import copies
 
@@ -270,10 +270,8 @@ def test_h72_an_edit_during_a_wrapped_build_is_kept_before_the_next_one(
     assert MINE in copies(harness)
 
 
-def test_h72_a_wrapped_build_that_is_approved_at_once_copies_nothing(
-    harness: OrchestratorHarness,
-) -> None:
-    """The files are still in the workspace."""
+def test_h72_a_wrapped_build_is_copied_once(harness: OrchestratorHarness) -> None:
+    """The specification program may overwrite its files; later commands find the copies."""
 
     def wrapped(command: Message, workspace: Path) -> Record:
         said = play(command, workspace)
@@ -282,5 +280,8 @@ def test_h72_a_wrapped_build_that_is_approved_at_once_copies_nothing(
         return said
 
     harness.plays = wrapped
-    assert harness.run().status == "done"
-    assert copies(harness) == []
+    assert harness.run(FIRST, SECOND).status == "done"
+    assert copies(harness, "T-1.txt") == ["implement 1\n"]
+    assert [each.get("precaution") for each in harness.records("files.kept")] == [True] * 3
+    (transcript,) = (harness.workspace / "transcripts").iterdir()
+    assert "backed up" not in transcript.read_text()

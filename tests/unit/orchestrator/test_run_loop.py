@@ -229,7 +229,8 @@ def test_drift_is_listed_and_must_be_accepted(harness: OrchestratorHarness) -> N
     assert "run.resumed" not in kinds
     assert harness.resume(accept_drift=True).status == "done"
     (accepted,) = harness.records("drift.accepted")
-    assert accepted["to"] == harness.asked[-1]["version"]["snapshot_id"]
+    sent = next(each for each in harness.records("command.sent") if each["seq"] > accepted["seq"])
+    assert accepted["to"] == sent["tree"]
 
 
 def test_files_that_a_failed_agent_left_are_no_drift(harness: OrchestratorHarness) -> None:
