@@ -1,1 +1,1 @@
-"""Benchmarks: the same work done by Onceward and by its peers, in one run, as ratios."""
+"""Compare Onceward with other projects that do the same work, in one run, as ratios."""

@@ -1,4 +1,4 @@
-"""Durable appends, beside the bare loop of write and fdatasync."""
+"""Measure durable appends to a journal, beside a bare loop of write and fdatasync."""
 
 import os
 import tempfile

@@ -1,4 +1,4 @@
-"""Bare keys: loops with nothing but the commits that doing something once cannot do without."""
+"""Run idempotent calls as bare commits: the lower limit that `once` is compared with."""
 
 import sqlite3
 from pathlib import Path

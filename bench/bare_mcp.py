@@ -1,4 +1,4 @@
-"""An MCP server that answers at once: what client, protocol and pipes cost by themselves."""
+"""Serve an MCP tool that answers at once: the cost of client, protocol and pipes alone."""
 
 from mcp.server import MCPServer
 

@@ -1,4 +1,4 @@
-"""Bare messages: loops that do the same inserts and move a row, with nothing around them."""
+"""Process messages in bare loops of inserts: the lower limit that workers are compared with."""
 
 import sqlite3
 import time

@@ -1,4 +1,4 @@
-"""Canonical JSON of nested agent inputs, beside two public implementations of RFC 8785."""
+"""Measure canonical JSON of agent inputs, beside two public implementations of RFC 8785."""
 
 from typing import Any
 

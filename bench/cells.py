@@ -1,4 +1,4 @@
-"""Cells: how a row of the table reads, the same at a terminal, in the pages and in JSON."""
+"""Format a row of the results, the same for a terminal, the pages and JSON."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,6 +1,6 @@
-"""Costs: what each operation takes on both engines, and what one store carries.
+"""Measure what each operation costs on both engines, and how much load one store carries.
 
-The numbers of `docs/explanation/scaling.md`, which a whole run writes; `python -m bench costs`
+A whole run writes these numbers into `docs/explanation/scaling.md`; `python -m bench costs`
 prints them.
 """
 

@@ -1,4 +1,4 @@
-"""Dispatch: how soon an agent starts, how fast an echo is, and what groups and history cost."""
+"""Measure how fast agents start and answer, and what many groups and long history cost."""
 
 import itertools
 import os

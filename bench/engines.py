@@ -1,4 +1,4 @@
-"""Engines: a store on each of the two, to measure on."""
+"""Open a store on SQLite and on PostgreSQL for a measurement."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

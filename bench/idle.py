@@ -1,4 +1,4 @@
-"""Idle cursors: what a worker takes that has very many of them and nothing to do."""
+"""Measure the CPU share of a worker that has very many idle cursors."""
 
 import resource
 import threading

@@ -1,4 +1,4 @@
-"""Journals: files of records to measure on."""
+"""Make journal files of a given size for measurements."""
 
 import uuid
 from pathlib import Path

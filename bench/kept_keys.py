@@ -1,4 +1,4 @@
-"""Kept keys: whether work done once gets slower the more of it was done before."""
+"""Measure whether an idempotent call gets slower when more outcomes are stored."""
 
 import tempfile
 from pathlib import Path

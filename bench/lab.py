@@ -1,4 +1,4 @@
-"""The Lab: how soon a judgement reaches an agent, what a poll costs, and what history costs."""
+"""Measure how fast feedback reaches an agent, and what polls and long history cost the Lab."""
 
 import http.client
 import json

@@ -1,6 +1,6 @@
-"""Load: worker processes that go as fast as they can on one store, and how fast that is.
+"""Measure the throughput of worker processes that work on one store at full speed.
 
-As a program, `python -m bench.load URL NAME BATCH PARTS`, it is one of these processes.
+As a program, `python -m bench.load URL NAME BATCH PARTS`, this module is one of these processes.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Machine: what a run was made on. Nothing that names it."""
+"""Describe the machine of a run by its hardware and versions, without its name."""
 
 import os
 import platform

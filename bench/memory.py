@@ -1,4 +1,4 @@
-"""The memory beside the reference server: one client, the same calls, at growing sizes.
+"""Measure the memory server beside the MCP reference server, with the same calls.
 
 The client itself costs about a millisecond a call with any server; so at small sizes it is most of
 what is seen. A server that answers at once, through the same client, is the limit.

@@ -1,4 +1,4 @@
-"""Messages: tables full of them on either engine, and handlers that do one insert for each."""
+"""Make tables full of messages, and an app whose handlers insert one row for each."""
 
 from onceward.client import Onceward
 from onceward.stores import Transaction

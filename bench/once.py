@@ -1,4 +1,4 @@
-"""Work done once: `@once` beside DBOS workflows of one step, and beside bare commits."""
+"""Measure `@once` beside DBOS workflows of one step, and beside bare commits."""
 
 import sqlite3
 import tempfile

@@ -1,4 +1,4 @@
-"""Operations: what Onceward does to a store, one at a time, each as rounds to be timed."""
+"""Time every operation of Onceward on a store, one at a time."""
 
 from collections.abc import Callable
 from functools import partial

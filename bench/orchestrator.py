@@ -1,4 +1,4 @@
-"""The orchestrator: resuming long ledgers, the cost of a command, and snapshots of many files."""
+"""Measure how fast long ledgers resume, and what a command and a snapshot cost."""
 
 import itertools
 import json

@@ -1,4 +1,4 @@
-"""Pages: what a whole run writes down; made from it, and never by hand."""
+"""Write the results of a whole run into the documentation."""
 
 from collections.abc import Mapping
 

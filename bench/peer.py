@@ -1,6 +1,6 @@
-"""Peer: another project that does the same work, in a process and an environment of its own.
+"""Run another project that does the same work, in its own process and environment.
 
-Owns `build/peers/`, where each has its environment, made from the versions in
+Each has its environment in `build/peers/`, made from the versions in
 `bench/peers/NAME.txt`. A peer that cannot be installed is reported, and the others go on.
 """
 

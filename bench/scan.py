@@ -1,4 +1,4 @@
-"""Scanning a whole journal for one session, beside a bare read of the same file."""
+"""Measure a scan of a journal for one session, beside a bare read of the same file."""
 
 import os
 import tempfile

@@ -1,4 +1,4 @@
-"""How soon it is there: `import onceward`, `onceward --help`, and an answer from `onceward up`."""
+"""Measure the time of `import onceward`, of `onceward --help`, and until `onceward up` answers."""
 
 import http.client
 import json

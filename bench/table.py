@@ -1,7 +1,6 @@
-"""Table: one row for each kind of work, what stands beside it, and whether a goal was met.
+"""Hold what was compared with what, and decide whether each goal was met.
 
-Owns what was compared and how it is judged, not how it looks. Ratios count; absolute times are
-those of one machine.
+`cells` formats it. Ratios count; absolute times are those of one machine.
 """
 
 import math

@@ -1,6 +1,6 @@
-"""Talk: one chat message after the other, from its arrival to the end of its answer.
+"""Process chat messages one after the other, each from its arrival to the end of its answer.
 
-Without agents, on stores that have many groups or a long history.
+It runs without agents, on stores that have many groups or a long history.
 """
 
 from bench.messages import COUNTING

@@ -1,4 +1,4 @@
-"""Timing: rounds that take turns, so that a busy moment of the machine hits all alike.
+"""Time rounds of work in alternation, so that a busy moment of the machine slows all alike.
 
 A round does its work many times and returns the seconds of one piece of it.
 """

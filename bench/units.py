@@ -1,4 +1,4 @@
-"""Units: seconds of a piece of work, as people expect to read them."""
+"""Format the seconds that a piece of work takes, in the unit that suits it."""
 
 
 def per_second(seconds: float) -> str:

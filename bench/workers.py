@@ -1,4 +1,4 @@
-"""Messages worked through: beside Procrastinate's jobs, and beside bare loops."""
+"""Measure the throughput of workers beside Procrastinate's jobs, and beside bare loops."""
 
 import itertools
 import statistics

@@ -1,1 +1,1 @@
-"""Make: the documentation's own program, which writes the reference and builds the site."""
+"""Write the reference from the code, build the documentation's site, and check both."""

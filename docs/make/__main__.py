@@ -1,4 +1,4 @@
-"""The command `python -m docs.make`: the reference from the code, then the site from the pages."""
+"""Run `python -m docs.make`: write the reference from the code, then build the site."""
 
 import importlib
 import sys

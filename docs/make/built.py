@@ -1,4 +1,4 @@
-"""Built: what is wrong with the pages of a site as they stand on disk. Asks no other host."""
+"""Find dead links and requests to other hosts in the pages of a built site, offline."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Hooks: settings of MkDocs beyond mkdocs.yml, so that pages read the same here and on GitHub."""
+"""Configure MkDocs beyond mkdocs.yml, so that pages read the same here and on GitHub."""
 
 import html
 import logging

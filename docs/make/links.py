@@ -1,4 +1,4 @@
-"""Links: which of them lead nowhere, in the Markdown as GitHub shows it. Asks no other host."""
+"""Find relative links of the Markdown files that lead nowhere on GitHub, offline."""
 
 import os
 from collections.abc import Iterator

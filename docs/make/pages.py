@@ -1,4 +1,4 @@
-"""Pages: Markdown as GitHub reads it. Owns titles, summaries, anchors and links; knows no site."""
+"""Read Markdown as GitHub does: title, summary, anchors and links of a page."""
 
 import re
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Places: where each file of the tree stands in the site, and what the navigation shows.
+"""Map every file to its page of the site, and make the navigation.
 
 A page finds its place by the folder it is in and the words in its file name. Nothing lists pages,
 so a new one needs no registration.

@@ -1,4 +1,4 @@
-"""Reference: which page is made of what, and how it is written, or found to be old."""
+"""Write the reference pages from the code, or report which are outdated."""
 
 from __future__ import annotations
 

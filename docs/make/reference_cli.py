@@ -1,4 +1,4 @@
-"""The commands: usage, examples, options and arguments, as the command line itself knows them."""
+"""Make the reference of commands: usage, examples, options and arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Crash points: each with the two states that a crash there separates."""
+"""Make the reference of crash points: each with the two states that a crash there separates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors: the tree of exceptions, as Python, HTTP and the command line know them."""
+"""Make the reference of errors: each as Python, HTTP and the command line know it."""
 
 from __future__ import annotations
 

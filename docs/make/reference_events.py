@@ -1,4 +1,4 @@
-"""Events: what the log may say, as listed in the source, and what the source is seen to log."""
+"""Make the reference of log events, and find the events that the source logs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""HTTP: every address that our servers answer, from the routes themselves and their OpenAPI.
+"""Make the reference of HTTP requests, from the routes of the servers and their OpenAPI.
 
 The applications are built on stand-ins, since no request is sent here.
 """

@@ -1,4 +1,4 @@
-"""Key vectors: what goes in and what comes out, computed; for people, and for other languages.
+"""Make the reference of key vectors: inputs and keys, for people and other languages.
 
 The inputs are those of the golden vectors that the tests defend. A key that has changed is not
 written down as if nothing had happened: it is refused.

@@ -1,4 +1,4 @@
-"""Metrics: names, types, labels and help texts, from the families that a page is made of."""
+"""Make the reference of metrics: names, types, labels and help texts."""
 
 from __future__ import annotations
 

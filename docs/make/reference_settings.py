@@ -1,4 +1,4 @@
-"""Settings: variables of the environment that the source reads, and the fields of our two files.
+"""Make the reference of settings: environment variables, and fields of our two files.
 
 Which there are, the code says; what they mean, the page says, and keeps.
 """

@@ -1,4 +1,4 @@
-"""Tables: every table and view of both engines, column by column, from the two written schemas.
+"""Make the reference of tables: every table and view of both engines, column by column.
 
 What a column is for, the page says, and keeps.
 """

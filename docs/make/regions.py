@@ -1,4 +1,4 @@
-"""Regions: the parts of a page that a program writes, between two marks; the rest is a person's.
+"""Replace the generated regions of a page, and keep what a person wrote around and in them.
 
 A table in one of them may have cells that no code can say. They are the person's, too: written into
 the page, and kept by the first cell of their row whenever the table is made again.

@@ -1,4 +1,4 @@
-"""Shown: generated pages of the site: the index of a section, and a program to look at."""
+"""Make the site's pages that no file holds: the index of a section, and a program's source."""
 
 import ast
 import re

@@ -1,4 +1,4 @@
-"""Site: the documentation as a folder of pages that needs no server, built strictly and checked."""
+"""Build the documentation as a site that needs no server, and check its links."""
 
 import logging
 from pathlib import Path

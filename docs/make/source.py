@@ -1,4 +1,4 @@
-"""Source: the modules of the package as syntax trees, for those who look for what it names."""
+"""Parse the modules of the package into syntax trees, for checks and the reference."""
 
 from __future__ import annotations
 

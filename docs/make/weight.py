@@ -1,4 +1,4 @@
-"""Weight: count lines of code and comments, files and queries, by tree and by package.
+"""Count lines of code and comments, files and queries, by tree and by package.
 
 A line of code holds a token other than comments and docstrings; a line of comment holds nothing
 else. `make weight` runs `python -m docs.make.weight`; with `--json` it prints an object.

@@ -1,4 +1,4 @@
-"""Wording: reject words that have a standard term, and sentences that are too long.
+"""Reject words that have a standard term, and sentences that are too long.
 
 Checked are the docs, and every string, comment and name of the code and its tests: docstrings,
 help, errors, log messages and the texts of the console. Names count as the words they are made of,

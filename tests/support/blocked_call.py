@@ -1,4 +1,4 @@
-"""Sitting: a call that does not come back before a test lets it, and what is asked meanwhile."""
+"""Block a call until the test releases it, and send requests to the server meanwhile."""
 
 from __future__ import annotations
 
