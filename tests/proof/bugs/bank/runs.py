@@ -7,6 +7,7 @@ from tests.proof.bugs.bug import Bug
 _APPROVALS: Final = "tests/unit/orchestrator/test_approvals.py"
 _MANUAL_EDITS: Final = "tests/unit/orchestrator/test_manual_edits.py"
 _KEPT: Final = "tests/unit/orchestrator/test_file_backups.py"
+_UNSEEN_EDITS: Final = "tests/unit/orchestrator/test_unseen_edits.py"
 
 BUGS: Final = (
     Bug(
@@ -113,6 +114,36 @@ BUGS: Final = (
         find="self.back_up_changes(receipts.observed_files(self.state, command, self.workspace))",
         replace="self._tree.now()",
         test=f"{_KEPT}::test_h72_work_between_two_attempts_is_kept",
+        breaks="O3",
+    ),
+    Bug(
+        id="ignored-workspace-has-no-files",
+        name="a workspace that git ignores has an empty snapshot",
+        harm="Approvals, drift and verify compare nothing there, and report nothing.",
+        file="keys/snapshot.py",
+        find="if listed or not _is_ignored(root):",
+        replace="if listed is not None:",
+        test=f"{_UNSEEN_EDITS}::test_h71_an_edit_in_a_workspace_that_git_ignores_is_reviewed",
+        breaks="O3",
+    ),
+    Bug(
+        id="hidden-edit-not-kept",
+        name="an edited artifact that snapshots leave out is overwritten without a copy",
+        harm="A person's change of a hidden or ignored file is lost with the next build.",
+        file="orchestrator/change_backups.py",
+        find="found - declared | self._untracked_changes(present, vouched)",
+        replace="found - declared",
+        test=f"{_UNSEEN_EDITS}::test_h72_an_edit_of_an_artifact_that_snapshots_leave_out_is_kept",
+        breaks="O3",
+    ),
+    Bug(
+        id="edit-between-tasks-unseen",
+        name="a task starts from files that changed after the last review",
+        harm="An edit between two tasks is delivered, and no reviewer has seen it.",
+        file="orchestrator/run_loop.py",
+        find="        if not self._is_approved(snapshot_id):\n",
+        replace="        if not snapshot_id:\n",
+        test=f"{_UNSEEN_EDITS}::test_h71_an_edit_between_two_tasks_of_a_live_run_is_reviewed",
         breaks="O3",
     ),
 )
