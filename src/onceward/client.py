@@ -62,7 +62,7 @@ class Onceward:
         """Return `tx.connection` of the open transaction, for `creator=` of an engine."""
         tx = self.store.current()
         if tx is None:
-            message = "no transaction of this store is open in this thread or task"
+            message = "no transaction of this store is open in this thread or task; nothing was run"
             fix = "use the SQLAlchemy engine inside `with ow.transaction()` or a function with `tx`"
             raise SqlFailed(message, fix=fix)
         return tx.connection

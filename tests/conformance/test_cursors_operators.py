@@ -272,6 +272,19 @@ def test_a_migration_that_fails_gives_the_lease_back(ow: Onceward) -> None:
     assert ow.cursors.acquire("c", "w3") is not None
 
 
+def test_a_lease_lost_during_a_migration_names_the_current_epoch(ow: Onceward) -> None:
+    """Not that the cursor no longer exists: it does, under the epoch of the seek."""
+    at(ow, "7").release()
+
+    def sought(position: str) -> str:
+        ow.cursors.seek("c", None, "seek during the migration", "op")
+        return position
+
+    with pytest.raises(LeaseLost, match="the current epoch is") as lost:
+        ow.cursors.acquire("c", "w2", version=2, migrations={1: sought})
+    assert lost.value.current_epoch == ow.cursors.show("c").epoch
+
+
 def test_times_are_text_in_utc_on_both_engines(ow: Onceward, ow_time: MovingTime) -> None:
     """The same form everywhere, milliseconds and a Z, and they move with the store's time."""
     at(ow, "1")

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import threading
+import traceback
 from typing import Any
 
 import pytest
@@ -178,9 +179,35 @@ def test_many_processes_may_open_a_new_store_at_once(ow_url: str) -> None:
 
 def test_a_url_of_another_kind_is_refused_without_its_secrets() -> None:
     """The error names the scheme and nothing that may be a password."""
-    with pytest.raises(InvalidArgument, match="not with 'mysql'") as refused:
+    with pytest.raises(InvalidArgument, match="not a store URL: its scheme is 'mysql'") as refused:
         open_handle("mysql://me:secret@host/db")
     assert "secret" not in str(refused.value.to_dict())
+
+
+@pytest.mark.parametrize("url", ["me:secret@host", "secret", "me:secret@x://host", "se cret://x"])
+def test_a_text_without_a_scheme_is_not_repeated(url: str) -> None:
+    """Without `://` the whole text may be a password, or contain one."""
+    with pytest.raises(InvalidArgument) as refused:
+        open_handle(url)
+    said = str(refused.value.to_dict())
+    assert not any(each in said for each in ("secret", "se cret", "me:"))
+    assert "ONCEWARD_STORE" in said
+
+
+def test_a_url_with_two_slashes_gets_a_fix_with_three() -> None:
+    """The likeliest slip: the message says what is wrong with it, not only how a URL begins."""
+    with pytest.raises(InvalidArgument, match="needs a path after three slashes") as refused:
+        open_handle("sqlite://work.db")
+    assert "sqlite:///work.db" in refused.value.fix
+
+
+@pytest.mark.parametrize("rest", ["me:s3 cret@host/db", "me:s3%zzcret@h/db", "me:s3cret@[h/db"])
+def test_an_unreadable_postgres_url_is_not_repeated(rest: str) -> None:
+    """Libpq repeats the part that it cannot read; the traceback must not show it either."""
+    with pytest.raises(InvalidArgument, match="url: ") as refused:
+        open_handle(f"postgresql://{rest}")
+    shown = "".join(traceback.format_exception(refused.value)) + str(refused.value.to_dict())
+    assert "s3" not in "".join(line for line in shown.splitlines() if "open_handle(" not in line)
 
 
 def test_a_task_that_outlives_the_block_does_not_join_what_has_ended(table: Onceward) -> None:

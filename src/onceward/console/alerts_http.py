@@ -65,7 +65,7 @@ def _add_doctor(router: APIRouter, context: ConsoleContext) -> None:
     def doctor(deep: Deep = False) -> Response:  # noqa: FBT002 - a parameter of the query
         """Check the machine, the installation and the store, as `onceward doctor` does."""
         if not doctor_lock.acquire(timeout=DOCTOR_SECONDS_MAX):
-            message = "another check is running"
+            message = "another run of the checks is in progress; this one was not started"
             raise StoreBusy(message, fix="wait until it ends, then call again")
         try:
             return json_answer(_run_doctor(context, is_deep=deep))

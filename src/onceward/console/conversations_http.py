@@ -186,11 +186,14 @@ def _replayed(routes: _GroupRoutes, body: ReplayBody) -> dict[str, Any]:
     processed = operators.status_of(name).processed
     check_seen(f"group {name}", body.seen, str(processed))
     if body.since > processed:
-        message = f"since: {name} has processed no message from {body.since} on"
+        message = (
+            f"since: {name} has processed no message from {body.since} on, so none can be "
+            "replayed; nothing was changed"
+        )
         fix = (
             f"pass {processed} or an earlier number"
             if processed
-            else "no message was processed, so there is nothing to replay"
+            else "wait until the group's agent has processed a message"
         )
         raise InvalidArgument(message, fix=fix, field="since")
     said = {"reason": body.reason.strip() or "replayed in the console", "actor": routes.actor}
@@ -198,7 +201,7 @@ def _replayed(routes: _GroupRoutes, body: ReplayBody) -> dict[str, Any]:
         done = operators.replay(name, body.since, **said, is_dry_run=body.dry_run)
     except BatchInFlight as exc:
         message = f"the agent of {name} is processing a message; nothing was changed"
-        raise Conflict(message, fix="wait until it is done, or pause the group first") from exc
+        raise Conflict(message, fix="pause the group, then wait until its agent is done") from exc
     return _plain_replay(routes.ow, done, processed)
 
 

@@ -92,7 +92,7 @@ class RedriveRequest(BaseModel):
             message = "ids: exactly one of ids, cursor and group is required; nothing was changed"
             raise InvalidArgument(
                 message,
-                fix="pass ids of single letters, or the cursor or group of all",
+                fix="send ids for single letters, or cursor or group for all of its letters",
                 field="ids",
             )
         check_text("cursor", self.cursor or "-")
@@ -246,6 +246,4 @@ def _droppable_letter(
 def _not_droppable(letter: DeadLetter) -> Conflict:
     is_now = "no longer dead" if letter.state == "dead" else letter.state
     message = f"dead letter {letter.id} is {is_now}, so it cannot be dropped; nothing was changed"
-    return Conflict(
-        message, fix="fetch the letter again to see its state", id=letter.id, state=letter.state
-    )
+    return Conflict(message, fix="load it again to see its state", id=letter.id, state=letter.state)

@@ -1,4 +1,4 @@
-"""Dead letter views: dead letters and redrive plans as JSON for the API."""
+"""Dead letter views: pages of dead letters, with their messages, and redrive plans for the API."""
 
 from __future__ import annotations
 

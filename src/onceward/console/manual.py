@@ -39,7 +39,7 @@ def manual_router(template: str) -> APIRouter:
     def show(name: str) -> Response:
         pages = _pages()
         if name not in pages:
-            message = f"the documentation has no page {name!r}"
+            message = f"the documentation has no page {name!r:.60}"
             raise NotFound(message, fix=f"start at /manual/{HOME}")
         title, body = _render(name, pages[name].read_text("utf-8"), frozenset(pages))
         page = template.replace("{{ title }}", html.escape(title)).replace("{{ content }}", body)

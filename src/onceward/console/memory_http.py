@@ -146,8 +146,9 @@ def _add_restoring(
     def restore(body: RestoreBody, key: MaybeKey = None) -> Response:
         """Restore deleted data; a dry run only counts it."""
         if (body.name is None) == (body.change is None):
-            message = "name: pass either an entity's name or a change, not both"
-            raise InvalidArgument(message, fix="send one of them", field="name")
+            message = "name: exactly one of name and change is required; nothing was restored"
+            fix = "send the name of an entity, or the number of a change"
+            raise InvalidArgument(message, fix=fix, field="name")
         if body.dry_run:
             return actions.preview(lambda: _plan_restore(graph(), body))
 

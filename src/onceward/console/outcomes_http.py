@@ -74,7 +74,8 @@ class _KeyBody(BaseModel):
         check_text("reason", self.reason.strip())
         if self.seen is None and not self.dry_run:
             message = "seen: is required, so that you decide about the state you saw"
-            raise InvalidArgument(message, fix="send the key's `version`", field="seen")
+            fix = "send the `version` of the key as you loaded it"
+            raise InvalidArgument(message, fix=fix, field="seen")
 
     def check_seen(self, record: OutcomeRecord) -> None:
         """Raise Conflict if the key changed since the operator saw it."""

@@ -26,7 +26,7 @@ _READS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
 def read_only() -> RequestRefused:
     """Return the error of a read-only console."""
-    message = "this console is read-only"
+    message = "this console is read-only; nothing was changed"
     return RequestRefused(message, fix="start it without --read-only to change anything")
 
 

@@ -99,7 +99,7 @@ def recorded_of(history: RunHistory, step: int, path: str) -> dict[str, Any]:
         if isinstance(each, dict) and each.get("path") == path:
             return {"sha256": each.get("sha256"), "size": each.get("size")}
     message = f"no receipt of step {step} names this file"
-    raise NotFound(message, fix="choose one of the artifacts of the run", field="path")
+    raise NotFound(message, fix="choose one from the run's artifacts", field="path")
 
 
 def _named(asked: CommandState) -> list[Any]:

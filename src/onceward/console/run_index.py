@@ -248,7 +248,7 @@ class RunIndex:
                     message = (
                         f"{run_id} has no records: it is starting, or crashed before the first"
                     )
-                    fix = "load it again; if nothing appears, run `onceward run --task …`"
+                    fix = "load it again; if it stays empty, run `onceward run --task …` again"
                     raise RunMissing(message, fix=fix)
                 yield Workspace(root=root), history
             with self._mutex:
@@ -262,7 +262,7 @@ class RunIndex:
             opened = _opened(root, check_run_id(run_id))
         except FileMissing:
             message = f"there is no run {run_id} in this workspace"
-            raise RunMissing(message, fix="choose one of the list of runs") from None
+            raise RunMissing(message, fix="choose one from the list of runs") from None
         with opened as file:
             yield root, file
 

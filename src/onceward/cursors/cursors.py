@@ -194,7 +194,8 @@ class Cursors:
         """Return the operator actions on a cursor, newest first."""
         if not 0 < limit <= LIST_ROWS_MAX:
             message = f"limit: must be 1 to {LIST_ROWS_MAX}, not {limit}"
-            raise InvalidArgument(message, fix="leave it out for 100", field="limit")
+            fix = f"pass 1 to {LIST_ROWS_MAX}, or leave it out"
+            raise InvalidArgument(message, fix=fix, field="limit")
         rows = self._store.read("cursor_history", name=check_name(name), limit=limit)
         return tuple(entry_of(row) for row in rows)
 

@@ -185,7 +185,11 @@ class DualCursor:
             processed, last = self._lock_group(tx, group)
             current = self._in_flight(tx, group)
             if current is not None:
-                raise BatchInFlight(group=group, number=current.number)
+                fix = (
+                    "commit the batch or roll it back, then call again; after a crash call "
+                    "recover() once no other process works on it"
+                )
+                raise BatchInFlight(fix=fix, group=group, number=current.number)
             ((_, read),) = tx.query("dual_positions", dual=self.name)
             _check_range("position", position, 0, read)
             tx.query("dual_move", dual=self.name, group=group, number=last, position=position)
@@ -261,10 +265,12 @@ class DualCursor:
 
     def _fenced(self, group: str, named: DualBatch | str, current: DualBatch | None) -> DualBatch:
         if current is None:
-            message = f"nothing is in flight for {group!r} of {self.name}; nothing was changed"
+            message = f"no batch of {group!r} of {self.name} is in flight; nothing was changed"
             raise Superseded(message, group=group)
         if isinstance(named, DualBatch) and (named.group, named.number) != (group, current.number):
-            message = f"batch {named.number} of {named.group!r} has ended; nothing was changed"
+            message = (
+                f"batch {named.number} of {named.group!r} has ended already; nothing was changed"
+            )
             raise Superseded(message, group=group, number=named.number, current=current.number)
         return current
 
@@ -293,8 +299,11 @@ def _covered_position(named: DualBatch | str, current: DualBatch) -> Arrival:
 
 def _check_range(field: str, value: int, low: int, high: int) -> None:
     if not low <= value <= high:
-        message = f"{field}: {value} is not between {low} and {high}"
-        fix = "read no further than what arrived, and process no further than what was read"
+        message = f"{field}: {value} is not between {low} and {high}; nothing was changed"
+        fix = f"pass {low} to {high}"
+        if low > high:
+            message = f"{field}: all messages up to {high} are processed; nothing was changed"
+            fix = "advance the read position first, with advance_global()"
         raise InvalidArgument(message, fix=fix, field=field)
 
 
@@ -302,8 +311,9 @@ def _items_text(items: tuple[object, ...]) -> str:
     try:
         return orjson.dumps(items).decode()
     except TypeError as exc:
-        message = f"batch: {exc}"
-        raise InvalidArgument(message, fix="pass plain JSON values", field="batch") from exc
+        message = f"batch: is not JSON: {exc}"
+        fix = "pass plain JSON values, with UTF-8 text and integers of at most 64 bits"
+        raise InvalidArgument(message, fix=fix, field="batch") from exc
 
 
 def _batch(row: Row) -> DualBatch:

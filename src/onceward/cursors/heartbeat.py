@@ -71,7 +71,10 @@ class LeaseHeartbeat:
     def add(self, lease: Lease, seconds: float) -> None:
         """Renew this lease at this interval until it is removed, dropped or lost."""
         if not 0 < seconds < lease.lease_seconds:
-            message = f"heartbeat_seconds: must be less than the lease's {lease.lease_seconds:g}"
+            message = (
+                "heartbeat_seconds: must be more than 0 and less than lease_seconds, "
+                f"{lease.lease_seconds:g}, not {seconds!r}"
+            )
             raise InvalidArgument(
                 message,
                 fix="omit heartbeat_seconds, or pass a third of the lease",

@@ -109,10 +109,12 @@ class Lease:
         """
         if count < 0:
             message = f"count: must not be negative, was {count}"
-            raise InvalidArgument(message, fix="count the messages of the batch", field="count")
+            fix = "pass the number of messages that were processed"
+            raise InvalidArgument(message, fix=fix, field="count")
         if failed is not None and failed < 0:
             message = f"failed: must not be negative, was {failed}"
-            raise InvalidArgument(message, fix="count the attempts that failed", field="failed")
+            fix = "pass the number of attempts that failed, or leave it out"
+            raise InvalidArgument(message, fix=fix, field="failed")
         params: dict[str, object] = {
             "position": check_position(position),
             "count": count,
@@ -249,7 +251,11 @@ class Lease:
         self.check()
 
     def _write(self, query: str, tried: AttemptedWrite | None, **params: object) -> list[Row]:
-        """Run a statement in its own commit; LeaseLost if it matches no row."""
+        """Run a statement in its own commit; LeaseLost if it matches no row.
+
+        On SQLite an update without RETURNING, such as `cursor_checkpoint`, returns one empty row
+        for each row that it changed.
+        """
 
         # Not `write_query`: PostgreSQL ends a client that is frozen between two statements of a
         # transaction, but not one that is frozen while it sends them all at once.

@@ -154,11 +154,12 @@ def entry_of(row: Row) -> HistoryEntry:
 def check_text(field: str, text: object, *, characters_max: int, may_be_empty: bool) -> str:
     """Return the text if both engines can store it."""
     if not isinstance(text, str) or "\0" in text or not is_encodable(text):
-        message = f"{field}: must be text without NUL or lone surrogates"
+        message = f"{field}: must be text without NUL or lone surrogates, not {text!r:.60}"
         raise InvalidArgument(message, fix="pass a plain string", field=field)
     if len(text) > characters_max or not (text or may_be_empty):
-        message = f"{field}: must have 1 to {characters_max} characters, not {len(text)}"
-        raise InvalidArgument(message, fix="pass a text within these limits", field=field)
+        least = 0 if may_be_empty else 1
+        message = f"{field}: must have {least} to {characters_max} characters, not {len(text)}"
+        raise InvalidArgument(message, fix="pass a text of such a length", field=field)
     return text
 
 
@@ -178,7 +179,7 @@ def check_lease_seconds(seconds: float) -> float:
     """Return the length of a lease if it is valid."""
     # Rejects NaN too.
     if not (math.isfinite(seconds) and LEASE_SECONDS_MIN <= seconds <= LEASE_SECONDS_MAX):
-        limits = f"{LEASE_SECONDS_MIN:g} to {LEASE_SECONDS_MAX:g}"
+        limits = f"{LEASE_SECONDS_MIN:g} to {LEASE_SECONDS_MAX:.0f} (a week)"
         message = f"lease_seconds: must be {limits}, not {seconds!r}"
-        raise InvalidArgument(message, fix="leave it out for 60", field="lease_seconds")
+        raise InvalidArgument(message, fix="leave it out for 60 s", field="lease_seconds")
     return float(seconds)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from onceward.cursors.change_history import record_change
 from onceward.cursors.lease import Lease
-from onceward.cursors.models import PositionMigrations, check_position
+from onceward.cursors.models import PositionMigrations, check_position, state_of
 from onceward.errors import LeaseLost, VersionMismatch
 from onceward.stores import Store, Transaction
 from onceward.system.crash_points import crash_point
@@ -35,7 +35,8 @@ def migrate(
 
     def rewrite(tx: Transaction) -> None:
         if not tx.query("cursor_rewrite", **lease.fence, position=after, version=wanted):
-            raise LeaseLost(lease.name, lease.epoch, None)
+            shown = tx.query("cursor_show", name=lease.name)
+            raise LeaseLost(lease.name, lease.epoch, state_of(shown[0]).epoch if shown else None)
         crash_point("cursor.migrate.after_rewrite")
         record_change(
             tx,

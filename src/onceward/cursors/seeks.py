@@ -185,7 +185,8 @@ def _target(request: MoveRequest, last: _LastSeek) -> str | None:
     if request.kind == "seek":
         return request.position
     if last.id is None:
-        raise NothingToUndo(cursor=request.cursor)
+        message = f"no seek of {request.cursor!r} is left to be undone; nothing was changed"
+        raise NothingToUndo(message, cursor=request.cursor)
     return last.from_position
 
 
@@ -193,6 +194,7 @@ def _lock(tx: Transaction, name: str) -> str | None:
     """Lock the cursor until this transaction ends, and return its position."""
     rows = tx.query("cursor_lock", name=name)
     if not rows or rows[0][0] is None:
-        raise CursorMissing(cursor=name)
+        message = f"there is no cursor {name!r}"
+        raise CursorMissing(message, cursor=name)
     position: str | None = rows[0][1]
     return position

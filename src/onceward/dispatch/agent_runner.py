@@ -1,4 +1,4 @@
-"""Agent runner: run a group's agent, send it messages and follow-ups, and store its replies.
+"""Agent runner: run a group's agent, pass on messages that arrive meanwhile, store its replies.
 
 Messages that arrive while the agent runs are delivered to it as follow-ups. Deliveries end as the
 agent reports. After a transaction with an unknown outcome it ends the agent; the dispatcher then

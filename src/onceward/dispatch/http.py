@@ -179,7 +179,7 @@ def _add_reading(
         """Return items after a cursor, or the last ones; can wait for new items."""
         if before is not None and last is None:
             message = "before: is allowed with `last` only"
-            raise InvalidArgument(message, fix="add last=50", field="before")
+            raise InvalidArgument(message, fix="add last=50, or omit before", field="before")
         if last is not None:
             upto = PLACE_MAX if before is None else before
             return _json(page_body(await readers.do(lambda: chats.last(group, last, upto))))

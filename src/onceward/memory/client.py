@@ -255,7 +255,7 @@ class Memory:
 
 def _text(value: object, field: str) -> str:
     if not isinstance(value, str):
-        message = f"{field}: must be a string"
+        message = f"{field}: must be a string, not a {type(value).__name__}"
         raise InvalidArgument(message, fix="pass a string", field=field)
     return value
 
@@ -277,8 +277,9 @@ def _maybe_change(value: object) -> ChangeId | None:
     if value is None:
         return None
     if not isinstance(value, int) or isinstance(value, bool):
-        message = "change: must be an integer"
-        raise InvalidArgument(message, fix="take the number from `history`", field="change")
+        message = f"change: must be an integer, not {value!r:.60}"
+        fix = "pass the `change` of an entry that history() returned"
+        raise InvalidArgument(message, fix=fix, field="change")
     return ChangeId(value)
 
 

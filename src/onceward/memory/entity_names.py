@@ -36,8 +36,9 @@ def issue_name(message: str, redactor: Redactor | None = None, *, is_warning: bo
         if settled == body:
             return prefix + settled
         body = settled
-    problem = "message: has no stable normalised form"
-    raise InvalidArgument(problem, fix="pass only the first line of the message", field="message")
+    problem = "message: no stable name can be derived from it: each redaction changes it again"
+    fix = "pass less of the message, such as its first line"
+    raise InvalidArgument(problem, fix=fix, field="message")
 
 
 def command_line(cmd: str, redactor: Redactor | None = None) -> str:

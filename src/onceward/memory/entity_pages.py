@@ -143,7 +143,7 @@ class EntityPageReader:
         with self._store.snapshot():
             middle, found, kind, *_, deleted_by = self._row(name)
             if deleted_by is not None:
-                raise EntityMissing([name], field="name", fix="restore it first")
+                raise EntityMissing([name], field="name", fix="it was deleted: restore it first")
             nodes = {middle: Node(name=found, entity_type=kind, hops=0)}
             edges: dict[int, tuple[int, int, Link]] = {}
             here, is_cut = [middle], False
@@ -199,13 +199,14 @@ class EntityPageReader:
         """Return the entity of a deletion; raise as the restoration would."""
         found = self._query("memory_change_find", change=change) if 0 < change <= CHANGE_MAX else []
         if not found or found[0][0] != "deleted":
-            message = f"change {change} is not a deletion"
-            raise InvalidArgument(message, fix="take it from the history", field="change")
+            message = f"change: {change} is not a deletion; nothing was restored"
+            fix = "take the number of a deletion from the entity's history"
+            raise InvalidArgument(message, fix=fix, field="change")
         _, entity_id, observation_id, relation_id, owner, deleted_by = found[0]
         is_part = observation_id is not None or relation_id is not None
         if deleted_by is not None and (is_part or deleted_by != change):
-            message = f"the entity {owner!r} is deleted"
-            raise Conflict(message, fix=f"restore it first: change {deleted_by}")
+            message = f"the entity {owner!r} is deleted; nothing was restored"
+            raise Conflict(message, fix=f"restore change {deleted_by} first, the entity's deletion")
         return int(entity_id)
 
     def _row(self, name: str) -> tuple[Any, ...]:

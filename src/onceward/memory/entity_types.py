@@ -68,14 +68,15 @@ def check_entity(name: str, entity_type: str, field: str) -> None:
         fix = f"begin it with one of {', '.join(f'{each}#' for each in _BY_PREFIX)}"
         if entity_type in TYPES:
             fix = f"begin it with {TYPES[entity_type]}#, or use another entityType"
-        _reject(f"{field}.name", f"{_quoted(name)} is not a stable key", fix)
+        _reject(f"{field}.name", f"{_quoted(name)} has no prefix of a policy type", fix)
     if entity_type != named:
         fix = f"set it to {named}, or use a name that begins with another prefix"
         shown = _quoted(entity_type)
         _reject(f"{field}.entityType", f"{shown} does not fit the name {_quoted(name)}", fix)
     problem = _GRAMMAR[named](name.partition("#")[2])
     if problem:
-        _reject(f"{field}.name", f"{_quoted(name)} is not a stable key", problem)
+        problem_here = f"{_quoted(name)} does not follow the grammar of {named} names"
+        _reject(f"{field}.name", problem_here, problem)
 
 
 def check_relation(from_name: str, relation_type: str, to_name: str, field: str) -> None:
@@ -102,7 +103,7 @@ def relation_problem(
     for place, name, types in ends:
         if type_of(name) not in types:
             begins = " or ".join(f"{TYPES[each]}#" for each in types)
-            return place, f"{allowed}, not here {_quoted(name)}", f"name an entity {begins}…"
+            return place, f"{allowed}, not {_quoted(name)}", f"name an entity {begins}…"
     return None
 
 

@@ -154,8 +154,8 @@ def _check_data(kind: str, data: object, field: str) -> None:
         _reject(field, "is missing or not an object", f"set it to {{{', '.join(schema)}}}")
     for name in data:
         if name not in schema:
-            fix = f"{kind} has only {', '.join(schema)}"
-            _reject(join_path(field, name[:_SHOWN_CHARACTERS]), "is not known", fix)
+            fix = f"remove it; the fields of {kind} are {', '.join(schema)}"
+            _reject(join_path(field, name[:_SHOWN_CHARACTERS]), f"is not a field of {kind}", fix)
     for name, rule in schema.items():
         if name not in data:
             if rule.is_required:
@@ -183,7 +183,7 @@ def _read(content: str, field: str) -> dict[str, Any]:
     """Return the JSON object in a text; raise InvalidArgument for any other text."""
     fix = f"send a JSON object {{{', '.join(_KEYS)}}} as text"
     if not is_text(content) or not _may_be_object(content):
-        _reject(field, "is not an envelope", fix)
+        _reject(field, "is not an envelope, a JSON object with a type", fix)
     try:
         found = loads(content)
     except InvalidJson as exc:
@@ -218,7 +218,7 @@ def _check_numbers(data: object, field: str) -> None:
     while waiting:
         value, way = waiting.pop()
         if len(way) > DEPTH_MAX:
-            _reject(field, f"is nested deeper than {DEPTH_MAX} levels", "keep it flat")
+            _reject(field, f"is nested deeper than {DEPTH_MAX} levels", "flatten it")
         if isinstance(value, dict):
             waiting += [(each, (*way, name)) for name, each in value.items()]
         elif isinstance(value, list):

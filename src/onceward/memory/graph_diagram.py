@@ -48,11 +48,11 @@ def neighbourhood(
 ) -> Diagram:
     """Return an entity and the entities within that many relations, nearest first."""
     if not 1 <= depth <= DEPTH_MAX:
-        message = f"depth: must be 1 to {DEPTH_MAX}"
-        raise InvalidArgument(message, fix=f"pass a depth up to {DEPTH_MAX}", field="depth")
+        message = f"depth: must be 1 to {DEPTH_MAX}, not {depth}"
+        raise InvalidArgument(message, fix=f"pass 1 to {DEPTH_MAX}", field="depth")
     if not 1 <= nodes_max <= NODES_MAX:
-        message = f"nodes: must be 1 to {NODES_MAX}"
-        raise InvalidArgument(message, fix=f"pass at most {NODES_MAX}", field="nodes")
+        message = f"nodes: must be 1 to {NODES_MAX}, not {nodes_max}"
+        raise InvalidArgument(message, fix=f"pass 1 to {NODES_MAX}", field="nodes")
     found = graph.open([name])
     if not found.entities:
         raise EntityMissing([name], field="name", fix="see `onceward memory search`")

@@ -95,12 +95,13 @@ def new_file(path: Path, *, replace: bool = False, files: Files | None = None) -
     disk = files or SystemFiles()
     if disk.stat(path) is not None:
         if not path.is_file():  # Never replace a pipe or a device.
-            message = f"path: {path} is not a regular file"
-            fix = "pass another file, or none to write to standard output"
+            message = f"path: {path} is not a regular file; nothing was written"
+            fix = "pass another file, or leave it out to write to standard output"
             raise InvalidArgument(message, fix=fix, field="path")
         if not replace:
-            message = f"{path} exists"
-            raise Conflict(message, fix="pass another file, or --yes to replace it", path=str(path))
+            message = f"{path} exists; nothing was written"
+            fix = "pass another file, or --yes to replace it"
+            raise Conflict(message, fix=fix, path=str(path))
     temporary = path.with_name(f".{path.name}.tmp")
     file, _ = open_locked(temporary, disk, follow_links=False)
     try:

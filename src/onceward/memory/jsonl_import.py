@@ -102,8 +102,8 @@ def import_file(
 def _opened(path: Path, files: Files) -> Iterator[OpenFile]:
     """Open the file, or a copy on disk of a stream that can be read only once."""
     if path.is_dir():
-        message = f"{path} is a directory"
-        raise WrongPath(message, fix="pass a file", path=str(path))
+        message = f"{path} is a directory; nothing was imported"
+        raise WrongPath(message, fix="pass a JSON Lines file", path=str(path))
     if files.stat(path) is not None and not path.is_file():
         with TemporaryDirectory(prefix="onceward-import-") as directory:
             copy = files.open_append(Path(directory) / "memory.jsonl")

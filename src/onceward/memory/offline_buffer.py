@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import shlex
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -89,8 +90,15 @@ class Buffer:
         key = hashlib.sha256(plain).hexdigest()[:_KEY_CHARACTERS]
         with self._locked(".append", wait_seconds=APPEND_SECONDS_MAX) as is_ours:
             if not is_ours:
-                message = f"another process holds {self.directory / '.append'}"
-                fix = "find the suspended process with `fuser -v`, end it, then try again"
+                path = self.directory / ".append"
+                message = (
+                    "nothing was recorded: another process has locked the memory's offline buffer, "
+                    f"{path}, for over {APPEND_SECONDS_MAX:g} s"
+                )
+                fix = (
+                    f"list the processes that have it open: fuser -v {shlex.quote(str(path))}; "
+                    "resume or end the one that is suspended (state T in ps), then try again"
+                )
                 raise StoreUnavailable(message, fix=fix)
             waiting = self._pending_records()
             if any(each.key == key for each in waiting):
@@ -98,8 +106,14 @@ class Buffer:
             size = len(data) + sum(each.size for each in waiting)
             if len(waiting) >= self._records_max or size > self._bytes_max:
                 count = len(waiting)
-                message = f"the store is unavailable, and its buffer is full with {count} records"
-                fix = f"make the store available; the records are in {self.directory}"
+                message = (
+                    "nothing was recorded: the store is unavailable, and the memory's offline "
+                    f"buffer is full with {count} records ({size - len(data)} bytes)"
+                )
+                fix = (
+                    "make the store available again; the records, in "
+                    f"{self.directory}, are then written to it; then try again"
+                )
                 raise StoreUnavailable(message, fix=fix)
             place = max((each.place for each in waiting), default=0) + 1
             name = f"{place:012d}-{len(data)}-{key}.json"

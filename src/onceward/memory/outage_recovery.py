@@ -33,7 +33,7 @@ PROBE_SECONDS_MAX: Final = 2.0
 LOG_SECONDS: Final = 30.0
 #: How long a call waits for the replay of buffered records.
 REPLAY_WAIT_SECONDS_MAX: Final = 5.0
-_REPLAYING: Final = "buffered records of an outage are being written"
+_REPLAYING: Final = "records that were buffered in an outage are being written; nothing was done"
 
 
 class _StoreUnreachable(Exception):
@@ -98,7 +98,7 @@ class CircuitBreaker:
         """
         error = self._error
         if error is None and not self.is_recovered.wait(REPLAY_WAIT_SECONDS_MAX):
-            error = StoreUnavailable(_REPLAYING, fix="call again in a moment")
+            error = StoreUnavailable(_REPLAYING, fix="try again in a few seconds")
         if error is not None:
             self._count()
             raise StoreUnavailable(error.message, fix=error.fix)
@@ -144,7 +144,10 @@ class CircuitBreaker:
             except StoreUnavailable:
                 raise
             except OncewardError as exc:
-                message = f"the store is unavailable; its buffer cannot be written: {exc.message}"
+                message = (
+                    "nothing was recorded: the store is unavailable, and the memory's offline "
+                    f"buffer cannot be written: {exc.message}"
+                )
                 raise StoreUnavailable(message, fix=exc.fix) from exc
         self._recover()
         return answer

@@ -32,6 +32,9 @@ _BACKWARD: Final = frozenset(
     }
 )
 _STEPS_MAX: Final = 6
+_MISSING_FIX: Final = (
+    "find its name with a search; if it was deleted, see its history, and restore it"
+)
 _LONG: Final = 110
 _SHORT: Final = 40
 
@@ -89,7 +92,7 @@ def explain(graph: Graph, name: str) -> EntityProvenance:
     """Return the provenance of an entity; raise EntityMissing if it does not exist."""
     found = graph.open([name])
     if not found.entities:
-        raise EntityMissing([name], field="name", fix="see `search_nodes`, or `history` if deleted")
+        raise EntityMissing([name], field="name", fix=_MISSING_FIX)
     [entity] = found.entities
     relations = _newest(found.relations)
     chain, is_chain_cut = _chain(graph, entity.name, relations)

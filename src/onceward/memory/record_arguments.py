@@ -23,7 +23,7 @@ class RecordArguments:
     def text(self, field: str, value: object) -> str:
         """Return a redacted string."""
         if not isinstance(value, str):
-            message = f"{field}: must be a string"
+            message = f"{field}: must be a string, not a {type(value).__name__}"
             raise InvalidArgument(message, fix="pass a string", field=field)
         return self.redactor.text(value)
 
@@ -31,15 +31,15 @@ class RecordArguments:
         """Return a redacted string that is not blank."""
         text = self.text(field, value)
         if not text.strip():
-            message = f"{field}: must not be empty"
-            raise InvalidArgument(message, fix=f"pass {field}", field=field)
+            message = f"{field}: must not be empty or blank"
+            raise InvalidArgument(message, fix="pass a text that is not blank", field=field)
         return text
 
     def text_list(self, field: str, values: object) -> list[str]:
         """Return a list of redacted strings that are not blank."""
         if not isinstance(values, Sequence) or isinstance(values, str | bytes):
-            message = f"{field}: must be a list of strings"
-            raise InvalidArgument(message, fix="pass a list", field=field)
+            message = f"{field}: must be a list of strings, not a {type(values).__name__}"
+            raise InvalidArgument(message, fix="pass a list of strings", field=field)
         return [self.non_empty_text(f"{field}[{at}]", value) for at, value in enumerate(values)]
 
     def json(self, field: str, value: object) -> object:

@@ -68,7 +68,7 @@ class Recorder:
         `started_at` is part of the run's name: pass the same value when you repeat the call.
         """
         if not is_timestamp(started_at):
-            message = "started_at: is not an ISO 8601 time"
+            message = f"started_at: {started_at!r:.60} is not an ISO 8601 date with a time"
             fix = "pass when the run began, such as 2026-02-06T12:00:00Z"
             raise InvalidArgument(message, fix=fix, field="started_at")
         name = run_key(started_at, self._fp8(cmd, cwd, exit_code, stdout_head, stderr_head))
@@ -204,7 +204,9 @@ class Recorder:
         name = self._arguments.non_empty_text("fix", fix)
         if type_of(name) != "Fix":
             message = f"fix: {name[:80]!r} is not the name of a fix"
-            raise InvalidArgument(message, fix="pass the name that record_fix gave", field="fix")
+            raise InvalidArgument(
+                message, fix="pass the name that record_fix returned", field="fix"
+            )
         data = {
             "fixId": name,
             "status": self._arguments.text("status", status),
@@ -285,7 +287,9 @@ class Recorder:
         known = {entity.name for entity in self._graph.open(wanted).entities}
         found = next((name for name in wanted if name in known), None)
         if found is None:
-            raise EntityMissing(wanted, field="issue", fix="record the error first")
+            raise EntityMissing(
+                wanted, field="issue", fix="record the issue first, with record_error"
+            )
         return found
 
     def _doc_entity(

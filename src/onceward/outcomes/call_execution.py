@@ -67,6 +67,10 @@ POLL_SECONDS_MIN: Final = 0.005
 POLL_SECONDS_MAX: Final = 0.25
 #: How long recording a result is retried while the store is unavailable.
 RECORD_SECONDS_MAX: Final = 30.0
+_UNRECORDED_FIX: Final = (
+    "find out whether it happened; once `onceward outcomes show` lists the key as ambiguous, run "
+    '`onceward outcomes reconcile`; with on_crash="rerun" call again'
+)
 #: Misuse of the API: nothing happened, so the key may run once the program is corrected.
 _MISUSE_ERRORS: Final = (JoinedConcurrently, WriterHeld)
 StepGenerator = Generator[Step, Any, Any]
@@ -265,9 +269,10 @@ class CallExecution:
             except (StoreUnavailable, StoreBusy, OutcomeUnknown) as exc:
                 if self._clock.monotonic() >= deadline:
                     message = (
-                        f"{' '.join(self._request[:2])}: the call ended, but could not be recorded"
+                        f"{' '.join(self._request[:2])}: the call ended, but could not be recorded "
+                        f"within {seconds:g} s; its effects may have happened"
                     )
-                    raise OutcomeUnknown(message, fix=KeyAmbiguous.default_fix) from exc
+                    raise OutcomeUnknown(message, fix=_UNRECORDED_FIX) from exc
             else:
                 return
             yield SleepStep(POLL_SECONDS_MAX)

@@ -67,7 +67,7 @@ class CallKeyBuilder:
         for name in self._omitted:
             if name not in self._names:
                 message = f"key_since: there is no parameter {name!r}"
-                fix = f"use one of {', '.join(self._names)}"
+                fix = f"use one of {', '.join(self._names)}" if self._names else "leave it out"
                 raise InvalidArgument(message, fix=fix, field="key_since")
         self._omits = bool(self._omitted) or self._receiver is not None
         self._key = key
@@ -138,9 +138,10 @@ class CallKeyBuilder:
 def _check_function(function: Callable[..., Any], receiver: str | None, *, has_key: bool) -> None:
     """Reject generators, and methods without a key."""
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        message = "once: a generator has no single result to record"
-        raise InvalidArgument(message, fix="return a list, or decorate what it calls", field="once")
+        message = "once: the function is a generator, which has no single result to record"
+        fix = "return a list, or decorate the functions that it calls"
+        raise InvalidArgument(message, fix=fix, field="once")
     if receiver is not None and not has_key:
-        message = f"key: a method needs one, because `{receiver}` is no part of a key"
+        message = f"key: a method needs one, because `{receiver}` is not part of the default key"
         fix = 'pass key=, such as key=lambda self, order_id: f"charge#{order_id}"'
         raise InvalidArgument(message, fix=fix, field="key")

@@ -366,10 +366,11 @@ def check_names(scope: str, key: str) -> None:
     for field, name in (("scope", scope), ("key", key)):
         if not 0 < len(name) <= NAME_CHARS_MAX:
             message = f"{field}: must have 1 to {NAME_CHARS_MAX} characters, not {len(name)}"
-            raise InvalidArgument(message, fix="use a digest of it", field=field)
+            fix = "use a digest of it" if name else "pass a text that is not empty"
+            raise InvalidArgument(message, fix=fix, field=field)
         if "\0" in name or not (name.isascii() or is_encodable(name)):
-            message = f"{field}: holds a character that cannot be stored"
-            raise InvalidArgument(message, fix="use well-formed text without NUL", field=field)
+            message = f"{field}: has a NUL or an unpaired surrogate, which cannot be stored"
+            raise InvalidArgument(message, fix="remove it, or use a digest", field=field)
 
 
 def check_json(result: bytes | None) -> str | None:
@@ -379,13 +380,15 @@ def check_json(result: bytes | None) -> str | None:
     try:
         read_json(result)
     except ValueError as exc:
-        message = f"result: not JSON: {exc}"
-        raise InvalidJson(message, fix="finish with JSON in UTF-8") from exc
+        message = f"result: is not JSON, so the key was not settled: {exc}"
+        fix = "finish with JSON in UTF-8, or None for no result"
+        raise InvalidJson(message, fix=fix, field="result") from exc
     return result.decode()
 
 
 def check_seconds(field: str, seconds: float | None, *, or_zero: bool = False) -> None:
     """Reject values that are not a positive number of seconds."""
     if seconds is not None and not (0 < seconds < SECONDS_MAX or (or_zero and seconds == 0)):
-        message = f"{field}: must be positive and less than {SECONDS_MAX:.0f} s, not {seconds!r}"
+        least = "0 or more" if or_zero else "more than 0"
+        message = f"{field}: must be {least} and less than {SECONDS_MAX:.0f} s, not {seconds!r}"
         raise InvalidArgument(message, fix="pass a number such as 60.0", field=field)

@@ -60,14 +60,22 @@ def effect(
     """
     call = CURRENT_CALL.get()
     if call is None:
-        message = "effect: was called outside of a function with @once"
-        raise InvalidArgument(message, fix="call it inside the decorated function", field="effect")
+        message = (
+            "effect: was called outside of a function with @once, or in another thread than it; "
+            "the step was not run"
+        )
+        fix = "call it inside the decorated function, in the same thread or via asyncio.to_thread"
+        raise InvalidArgument(message, fix=fix, field="effect")
     if call.fence is None:
-        message = "effect: a function that takes `tx` must have its effects in the transaction"
-        raise InvalidArgument(message, fix="remove the parameter `tx`, or the step", field="effect")
+        message = (
+            "effect: this call runs in one transaction, since its function takes `tx`, and has no "
+            "steps of its own; the step was not run"
+        )
+        fix = "write with `tx` instead; for effects elsewhere, remove the parameter `tx`"
+        raise InvalidArgument(message, fix=fix, field="effect")
     check_names("effect", name)
     if name in call.steps:
-        message = f"effect: this call has a step {name!r} already"
+        message = f"name: this call has a step {name!r} already; the step was not run again"
         raise InvalidArgument(message, fix="give each step a unique name", field="name")
     call.steps.add(name)
     decide = partial(reconcile, *args, **kwargs) if reconcile is not None else None
@@ -154,8 +162,16 @@ class _EffectExecution:
             return ended
         verdict = ended.value
         if not isinstance(verdict, (Done, NotDone)):
-            message = f"{self._name} was started, but never reported a result; it may have happened"
-            return CallResult(error=KeyAmbiguous(message, **place, effect=place["name"]))
+            message = (
+                f"{self._name} was started, but never reported a result; it may have happened, and "
+                "was not run again"
+            )
+            fix = (
+                "find out whether it happened, then run `onceward outcomes reconcile` with "
+                "--effect, or pass reconcile= to effect()"
+            )
+            error = KeyAmbiguous(message, fix=fix, **place, effect=place["name"])
+            return CallResult(error=error)
         decision: dict[str, Any] = {"not_done": True}
         if isinstance(verdict, Done):
             decision = {"done": json.loads(self._results.write(verdict.result))}

@@ -139,7 +139,8 @@ class Exchange:
     def _response(self) -> Response:
         if self._is_too_large:
             limit = self._options.response_bytes_max
-            return problem(ResponseTooLarge(f"the response has more than {limit} bytes"))
+            message = f"the response has more than {limit} bytes, so it was neither stored nor sent"
+            return problem(ResponseTooLarge(message))
         assert self._start is not None, "the application sent a body without a start"
         headers = [(bytes(name), bytes(value)) for name, value in self._start.get("headers", ())]
         return Response(status=self._start["status"], headers=headers, body=bytes(self._body))

@@ -15,7 +15,7 @@ from onceward.errors import KeyAmbiguous, OncewardError, StoreUnavailable
 from onceward.errors.http_status import STATUS_OF_CODE
 from onceward.outcomes.claims import ClaimRequest
 from onceward.outcomes.http_request import Send
-from onceward.outcomes.models import Ambiguous, Claim, Failed
+from onceward.outcomes.models import Ambiguous, Claim, Failed, InFlight
 from onceward.outcomes.rejections import rejection_error
 
 Headers = Sequence[tuple[bytes, bytes]]
@@ -145,6 +145,8 @@ def rejection_response(claim: Claim, wanted: ClaimRequest) -> Response:
             "result; it may have completed"
         )
         error = KeyAmbiguous(message, fix=fix)
+    if isinstance(claim, InFlight):
+        error.fix = "send it again later, with the same key"
     if not isinstance(claim, Failed):
         return problem(error)
     error.message = f"{wanted.scope} {wanted.key}: failed permanently before; nothing was done"

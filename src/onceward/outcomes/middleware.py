@@ -37,7 +37,7 @@ from onceward.outcomes.http_request import (
 from onceward.outcomes.http_response import Response, problem, rejection_response, unavailable
 from onceward.outcomes.http_transaction import RequestClaim
 from onceward.outcomes.models import Claim, Fresh, OnCrash, Replay
-from onceward.outcomes.once import new_owner
+from onceward.outcomes.once import ON_CRASH_FIX, new_owner
 from onceward.outcomes.outcomes import Outcomes
 from onceward.outcomes.request_fingerprint import with_caller
 from onceward.stores import Store
@@ -96,8 +96,8 @@ class IdempotencyMiddleware:
         `scope["onceward"].transaction()`.
         """
         if on_crash not in ("ambiguous", "rerun"):
-            message = f"on_crash: must be ambiguous or rerun, not {on_crash!r}"
-            raise InvalidArgument(message, fix='pass on_crash="rerun"', field="on_crash")
+            message = f"on_crash: must be ambiguous or rerun, not {on_crash!r:.60}"
+            raise InvalidArgument(message, fix=ON_CRASH_FIX, field="on_crash")
         self._app = app
         self._outcomes = Outcomes(getattr(store, "store", None) or cast("Store", store))
         self._header = header
@@ -133,7 +133,7 @@ class IdempotencyMiddleware:
     def _key(self, scope: AsgiScope) -> str | None:
         key = read_key(scope, self._header)
         if key is None and self._required(scope):
-            message = f"the header {self._header} is missing; the request was not run"
+            message = f"{self._header}: the header is missing; the request was not run"
             fix = "send a unique key, such as a random UUID, and the same key with each retry"
             raise InvalidArgument(message, fix=fix, field=self._header)
         return key

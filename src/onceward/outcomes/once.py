@@ -45,6 +45,7 @@ from onceward.system import Clock, SystemClock, SystemRandomness
 
 P = ParamSpec("P")
 R = TypeVar("R")
+ON_CRASH_FIX: Final = 'omit it for "ambiguous", or pass "rerun" if the work is idempotent itself'
 
 
 def once(  # noqa: PLR0913 - all of it named, and optional
@@ -85,15 +86,16 @@ def once(  # noqa: PLR0913 - all of it named, and optional
     for a concurrent caller with the same key.
     """
     if on_crash not in ("ambiguous", "rerun"):
-        message = f"on_crash: must be ambiguous or rerun, not {on_crash!r}"
-        raise InvalidArgument(message, fix='pass on_crash="rerun"', field="on_crash")
+        message = f"on_crash: must be ambiguous or rerun, not {on_crash!r:.60}"
+        raise InvalidArgument(message, fix=ON_CRASH_FIX, field="on_crash")
     check_seconds("lease_seconds", lease_seconds)
     check_seconds("ttl", ttl)
     errors = retry_on if isinstance(retry_on, tuple) else (retry_on,)
     raised: tuple[Any, ...] = raises if isinstance(raises, tuple) else (raises,)
     if not all(isinstance(each, type) and issubclass(each, Exception) for each in raised):
-        message = "raises: must be classes of exceptions"
-        raise InvalidArgument(message, fix="pass raises=(CardDeclined,)", field="raises")
+        message = f"raises: must be classes of exceptions, not {raises!r:.60}"
+        fix = "pass the classes themselves, such as raises=(CardDeclined,)"
+        raise InvalidArgument(message, fix=fix, field="raises")
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         # The name of a class inside a function resolves only there, and only now.

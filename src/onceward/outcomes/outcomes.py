@@ -164,7 +164,9 @@ class Outcomes(Claims):
             return tx.query(name, **params)
 
         if not self.store.run_in_own_transaction(operation):
-            message = f"{scope} {key} is not ambiguous, so there is nothing to reconcile"
+            what = f"{scope} {key}" if effect is None else f"the step {effect} of {scope} {key}"
+            claim = "" if fence is None else " under this claim"
+            message = f"{what} is not ambiguous{claim}, so there is nothing to reconcile"
             raise NotReconcilable(message, scope=scope, key=key, effect=effect)
         crash_point("outcome.reconcile.after_commit")
 
@@ -237,7 +239,7 @@ def _note(verdict: str, actor: str, reason: str) -> str:
         if not text.strip():
             message = f"{field}: must not be empty"
             raise InvalidArgument(
-                message, fix="pass the actor who decides, and the reason", field=field
+                message, fix="pass who decides as actor, and why as reason", field=field
             )
     parts = {"verdict": verdict, "actor": actor, "reason": reason}
     return compact_json(parts, root="note").decode()

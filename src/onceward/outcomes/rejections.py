@@ -53,9 +53,10 @@ def rejection_error(claim: Claim, wanted: ClaimRequest) -> OncewardError:  # noq
         return KeyReused(message, fix=_OTHER_CALLER_FIX, scope=scope, key=key)
     if isinstance(claim, Mismatch):
         message = f"{scope} {key}: the key was used before, with other arguments; nothing was done"
-        return KeyReused(message, scope=scope, key=key)
+        fix = "use a new key for new work, or pass the same arguments to get the recorded outcome"
+        return KeyReused(message, fix=fix, scope=scope, key=key)
     if isinstance(claim, Expired):
-        message = f"{scope} {key}: the result expired at {claim.at}"
+        message = f"{scope} {key}: the recorded outcome expired at {claim.at}; nothing was done"
         return KeyExpired(message, scope=scope, key=key, at=claim.at)
     assert isinstance(claim, Ambiguous), claim
     message = (

@@ -180,7 +180,7 @@ def _encode_typed(adapter: Any, value: object) -> bytes:  # noqa: ANN401 - a Typ
         # Not by canonical rules: integers may be large.
         text = json.dumps(tree, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
     except (TypeError, ValueError, RecursionError) as exc:
-        raise NotCanonical(path, f"is no JSON: {exc}"[:200]) from exc
+        raise NotCanonical(path, f"is not JSON: {exc}"[:200]) from exc
     if _MASK in text and b'"$secret"' in value_json(value, root=path):
         problem = "holds a secret, which is not stored"
         raise NotCanonical(path, problem, fix="return it without the secret")

@@ -148,7 +148,8 @@ async def _run_step_async(
         await asyncio.sleep(step.seconds)
         return None
     if cancellation.is_requested:
-        return CallResult(error=Retryable("cancelled before the function began; nothing was done"))
+        message = "the call was cancelled before its function began; nothing was done"
+        return CallResult(error=Retryable(message, fix="call again"))
     try:
         made = step.call()
         return CallResult(value=await made if inspect.isawaitable(made) else made)
@@ -178,7 +179,10 @@ async def acquire_transaction_slot(store: Store) -> Callable[[], None]:
     """Wait until this event loop may open a transaction; return what frees the slot."""
     slots = store.transaction_slots or loop_slots_of(store.writer_identity).of_running_loop()
     if not await slots.acquire_async(SLOT_WAIT_SECONDS_MAX):
-        message = f"no transaction of this process ended within {SLOT_WAIT_SECONDS_MAX:g} s"
+        message = (
+            "no transaction could be opened, because none of this process ended within "
+            f"{SLOT_WAIT_SECONDS_MAX:g} s; nothing was done"
+        )
         fix = "keep transactions short; await nothing inside one that needs another one to end"
         raise StoreBusy(message, fix=fix)
     return slots.release

@@ -271,8 +271,8 @@ def check_text(field: str, value: str) -> None:
     except UnicodeEncodeError:
         is_fine = False
     if not is_fine:
-        message = f"{field}: {value[:80]!r} is empty or has characters that no database stores"
-        raise InvalidArgument(message, fix="pass text without NUL and surrogates", field=field)
+        message = f"{field}: {value[:80]!r} is empty, or has a NUL or an unpaired surrogate"
+        raise InvalidArgument(message, fix="pass a text without them", field=field)
 
 
 def to_utc(value: str | datetime) -> datetime:

@@ -34,7 +34,7 @@ class FixedDelays:
     def __post_init__(self) -> None:
         """Reject negative and infinite delays."""
         for each in self.seconds:
-            _check("seconds", each, is_fine=0 <= each < float("inf"))
+            _check("seconds", each, "0 or more, and finite", is_fine=0 <= each < float("inf"))
 
     def delay(self, attempt: int, randomness: Randomness) -> float | None:  # noqa: ARG002 - not random
         """Return the delay after this attempt, or None after the last."""
@@ -59,12 +59,13 @@ class ExponentialBackoff:
 
     def __post_init__(self) -> None:
         """Reject delays that would shrink."""
-        _check("base_seconds", self.base_seconds, is_fine=0 <= self.base_seconds < float("inf"))
-        fits = self.base_seconds <= self.cap_seconds < float("inf")
-        _check("cap_seconds", self.cap_seconds, is_fine=fits)
-        _check("factor", self.factor, is_fine=1 <= self.factor < float("inf"))
+        base, infinite = self.base_seconds, float("inf")
+        _check("base_seconds", base, "0 or more, and finite", is_fine=0 <= base < infinite)
+        limits = f"at least base_seconds, {base:g}, and finite"
+        _check("cap_seconds", self.cap_seconds, limits, is_fine=base <= self.cap_seconds < infinite)
+        _check("factor", self.factor, "1 or more, and finite", is_fine=1 <= self.factor < infinite)
         if self.attempts_max is not None:
-            _check("attempts_max", self.attempts_max, is_fine=self.attempts_max >= 1)
+            _check("attempts_max", self.attempts_max, "1 or more", is_fine=self.attempts_max >= 1)
 
     def delay(self, attempt: int, randomness: Randomness) -> float | None:
         """Return the delay after this attempt, or None after the last."""
@@ -76,10 +77,10 @@ class ExponentialBackoff:
         return longest * randomness.fraction() if self.jitter else longest
 
 
-def _check(field: str, value: float, *, is_fine: bool) -> None:
+def _check(field: str, value: float, limits: str, *, is_fine: bool) -> None:
     if not is_fine:
-        message = f"{field}: {value!r} is out of range"
-        raise InvalidArgument(message, fix="pass finite delays that do not shrink", field=field)
+        message = f"{field}: must be {limits}, not {value!r}"
+        raise InvalidArgument(message, fix="pass a number in this range", field=field)
 
 
 #: Messages of a cursor: five retries, then a dead letter.

@@ -1,4 +1,4 @@
-"""Dead letter views: dead letters as JSON, the same on the command line and over HTTP."""
+"""Dead letter JSON: the fields that one dead letter has on the command line and over HTTP."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def join(
     current = context.current()
     if current is not None:
         if getattr(current, "raw", None) is not connection:
-            message = "connection: another transaction of this store is open here"
+            message = "connection: another transaction of this store is open in this thread or task"
             fix = "end it first, or use its `tx.connection` instead"
             raise InvalidArgument(message, fix=fix, field="connection")
         yield current
@@ -91,13 +91,22 @@ def provided(store: Store, provider: Provider) -> Iterator[Transaction]:
             raise
         said = f"{type(exc).__name__}: {exc}"
         if transaction is None:
-            message = f"the transaction provider did not open a transaction: {said}"
+            message = (
+                f"the transaction provider did not open a transaction; nothing was written: {said}"
+            )
             raise StoreUnavailable(message, fix=getattr(exc, "fix", "")) from exc
-        message = f"the transaction provider did not confirm its commit: {said}"
-        raise OutcomeUnknown(message, fix="check the data before repeating it") from exc
+        message = (
+            "the transaction provider did not confirm its commit, so the writes may or may not be "
+            f"committed: {said}"
+        )
+        raise OutcomeUnknown(message, fix="check the data before repeating them") from exc
     if not is_over:
-        message = "the transaction provider ended without an error after the block had failed"
-        raise SqlFailed(message, fix="let its context manager raise what the block raised")
+        message = (
+            "the transaction provider ended without an error after the block had failed; "
+            "the block's writes may be committed"
+        )
+        fix = "let its context manager raise what the block raised; check the data"
+        raise SqlFailed(message, fix=fix)
     transaction.committed()
 
 
@@ -110,7 +119,10 @@ def foreign_driver(connection: object, wanted: str) -> InvalidArgument:
 
 def not_begun() -> InvalidArgument:
     """Return the error for a connection without an open transaction."""
-    message = "connection: no transaction is open on it, so each statement would commit by itself"
+    message = (
+        "connection: no transaction is open on it, so each statement would commit by itself; "
+        "nothing was written"
+    )
     fix = "begin one first: `transaction.atomic()` in Django, `begin immediate` in sqlite3"
     return InvalidArgument(message, fix=fix, field="connection")
 
@@ -126,6 +138,6 @@ def ended(exc: BaseException) -> SqlFailed:
     """Return the error for a transaction that the framework ended inside our block."""
     message = (
         f"the framework's transaction was ended inside the block: {exc}; earlier writes may be "
-        "committed, commit-time statements are not"
+        "committed, Onceward's commit-time statements (results, checkpoints) are not"
     )
-    return SqlFailed(message, fix="commit after the block; check the data before repeating it")
+    return SqlFailed(message, fix="end it after the block; check the data before repeating it")

@@ -1,4 +1,8 @@
-"""Migrations: apply numbered schema changes until a database has this version's schema."""
+"""Migrations: apply numbered schema changes until a database has this version's schema.
+
+Migration 1 is `stores/schema/<engine>.sql`: the tables, and PostgreSQL's functions `onceward_*`.
+The statements that use them are in `stores/queries/<package>.sql`.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +59,10 @@ def migrate(store: Store) -> list[int]:
         message = f"{store.url} was made by an earlier development version; nothing was changed"
         raise SchemaMismatch(message, fix=EARLIER_FIX)
     if found.unknown:
-        message = f"{store.url} has migration {found.unknown[-1]}, which this version does not know"
+        message = (
+            f"{store.url} has migration {found.unknown[-1]} of a newer version of Onceward, which "
+            "this version does not know; nothing was changed"
+        )
         raise SchemaMismatch(message, fix="install the version of Onceward that made it, or newer")
     done = []
     pending = {number for number, _ in found.pending}

@@ -1,5 +1,6 @@
-"""Queries: load our SQL by name from one `.sql` file per package.
+"""Queries: load our SQL by name from one file per package, `stores/queries/<package>.sql`.
 
+PostgreSQL's functions `onceward_*`, which they call, are defined in `stores/schema/postgres.sql`.
 A block begins with `-- name: cursor_acquire`; the comment below it documents the query. A block
 with different text for each engine has parts after `-- sqlite:` and `-- postgres:`. A block for one
 engine names it: `-- name: outcome_lock (postgres)`. Text that several queries share, or that

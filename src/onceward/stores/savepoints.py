@@ -38,15 +38,15 @@ class Savepoint:
         if self.end == "undone":
             return
         if self.end == "released":
-            message = "this savepoint was released and cannot be undone by itself"
+            message = "this savepoint was released, so it cannot be undone by itself"
             raise SqlFailed(message, fix="undo the surrounding savepoint, or raise to roll back")
         if self._name is not None:
             transaction.run_savepoint(f"rollback to {self._name}")
         elif transaction.is_joinable:
             transaction.roll_back()
         else:
-            message = "this transaction has ended"
-            raise SqlFailed(message, fix="open a new transaction")
+            message = "this transaction has ended, so nothing of it can be undone"
+            raise SqlFailed(message, fix="undo a savepoint before its transaction ends")
         for hooks, kept in zip(transaction.hooks(), self._hooks, strict=True):
             del hooks[kept:]
         self._end_later_ones("undone")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +15,11 @@ from onceward.system import Clock
 STORE_VARIABLE: Final = "ONCEWARD_STORE"
 #: Environment variable with the directory of Onceward's own state.
 HOME_VARIABLE: Final = "ONCEWARD_HOME"
+_SCHEME: Final = re.compile(r"[a-z][a-z0-9+.-]{0,19}", re.IGNORECASE)
+_URL_FIX: Final = (
+    "correct it where it was given, in the call, --store or $ONCEWARD_STORE: sqlite:///work.db "
+    "(three slashes, four for an absolute path) or postgresql://…"
+)
 
 
 def home() -> Path:
@@ -26,7 +32,7 @@ def open_store(
 ) -> Store:
     """Open the store at `sqlite:///path` or `postgresql://…`; its driver is imported on demand."""
     wanted = url or os.environ.get(STORE_VARIABLE) or f"sqlite:///{home() / 'onceward.db'}"
-    scheme, _, rest = wanted.partition("://")
+    scheme, mark, rest = wanted.partition("://")
     if scheme == "sqlite" and rest.startswith("/") and len(rest) > 1:
         from onceward.stores.sqlite.store import SqliteStore  # noqa: PLC0415 - see above
 
@@ -34,9 +40,14 @@ def open_store(
         return SqliteStore(Path(rest[1:]).expanduser(), clock=clock, strict=strict)
     if scheme in ("postgresql", "postgres"):
         return _postgres(wanted)
-    # The rest of the URL may contain a password.
-    message = f"url: must begin with sqlite:/// or postgresql://, not with {scheme[:20]!r}"
-    raise InvalidArgument(message, fix="pass sqlite:///work.db or postgresql://…", field="url")
+    # Everything else in it may be a password.
+    found = ""
+    if scheme == "sqlite" and mark:
+        found = ": sqlite needs a path after three slashes"
+    elif mark and _SCHEME.fullmatch(scheme):
+        found = f": its scheme is {scheme!r}"
+    message = f"url: is not a store URL{found}; it must be sqlite:///PATH or postgresql://…"
+    raise InvalidArgument(message, fix=_URL_FIX, field="url")
 
 
 def _postgres(url: str) -> Store:

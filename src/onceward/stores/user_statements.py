@@ -55,7 +55,7 @@ def check_statement(sql: str, engine: Engine) -> None:
             body += " " if body else ""
     first = words[0] if words else ""
     if first in _CONTROL or words[:2] == ["prepare", "transaction"]:
-        message = f"{first} belongs to the transaction itself"
+        message = f"{first} belongs to the transaction itself; the statement was not run"
         raise SqlFailed(message, fix="leave the `with` block to commit, raise to roll back")
     # SQLite reports this itself, and only its parser knows where a trigger ends.
     if has_more and engine == "postgres":
@@ -66,7 +66,7 @@ def check_statement(sql: str, engine: Engine) -> None:
 
 def several_statements() -> SqlFailed:
     """Return the error for a text with more than one statement."""
-    message = "one call runs one statement"
+    message = "the text has more than one statement, and one call runs one; none was run"
     fix = "call execute once for each statement; quote a function's body with $$ on PostgreSQL"
     return SqlFailed(message, fix=fix)
 
@@ -77,8 +77,11 @@ def _check_pragma(body: str) -> None:
         return
     found = _PRAGMA.match(setting)
     if found is None or found[1].lower() not in _PRAGMAS:
-        message = f"pragma {setting[:60]} changes the shared connection, not only this transaction"
-        raise SqlFailed(message, fix="run it on a separate connection")
+        message = (
+            f"pragma {setting[:60]} changes the shared connection, not only this transaction; "
+            "it was not run"
+        )
+        raise SqlFailed(message, fix="run it on a connection of your own")
 
 
 def bound(params: Params) -> dict[str, Any] | tuple[Any, ...]:
@@ -90,6 +93,9 @@ def bound(params: Params) -> dict[str, Any] | tuple[Any, ...]:
         values = tuple(params)
     for value in values.values() if isinstance(values, dict) else values:
         if isinstance(value, int) and not _INTEGER_MIN <= value <= _INTEGER_MAX:
-            message = f"the integer {value} does not fit into 64 bits"
+            bits = value.bit_length()
+            # Python writes no integer of more than 4,300 digits.
+            shown = f"the integer {value}" if bits <= 200 else f"an integer of {bits} bits"
+            message = f"{shown} does not fit into 64 bits"
             raise SqlFailed(message, fix="store it as text")
     return values

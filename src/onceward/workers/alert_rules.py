@@ -32,7 +32,7 @@ def find_config(path: str | None = None) -> Path | None:
     if path is not None:
         found = Path(path).expanduser()
         if not found.is_file():
-            message = f"{found} does not exist"
+            message = f"the configuration file {found} does not exist"
             raise FileMissing(message, fix="name an existing file, or omit --config")
         return found
     places = (Path(FILE_NAME), home() / FILE_NAME)
@@ -55,7 +55,7 @@ def read_config(parse: Callable[[Mapping[str, Any]], T], path: str | None = None
         return parse(tomllib.loads(raw.decode()))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as exc:
         message = f"{found} is not valid TOML: {exc}"
-        raise InvalidArgument(message, fix="correct the file at that line") from exc
+        raise InvalidArgument(message, fix="correct the file there; TOML is UTF-8") from exc
     except InvalidArgument as exc:
         message = f"{found}: {exc.message}"
         raise InvalidArgument(message, fix=exc.fix, field=exc.context["field"]) from exc
@@ -70,7 +70,8 @@ def parse_rules(config: Mapping[str, Any]) -> tuple[AlertRule, ...]:
     if not isinstance(entries, list) or not all(isinstance(each, dict) for each in entries):
         reject_field("alerts", "must be a list of tables", "write [[alerts]] above each rule")
     if len(entries) > RULES_MAX:
-        reject_field("alerts", f"must be at most {RULES_MAX}", "use patterns of cursor names")
+        problem = f"has {len(entries)} rules; the limit is {RULES_MAX}"
+        reject_field("alerts", problem, "use patterns of cursor names, such as orders_*")
     check_names("alerts_defaults.", defaults, DEFAULT_FIELDS)
     is_enabled = defaults.get("enabled", True)
     if not isinstance(is_enabled, bool):
@@ -90,7 +91,8 @@ def _rule(field: str, entry: dict[str, Any], webhook: str | None) -> AlertRule:
     check_names(field, entry, FIELDS)
     kind: Kind = entry.get("kind", "")
     if kind not in KINDS:
-        reject_field(f"{field}kind", f"must be one of {', '.join(KINDS)}", 'write kind = "lag"')
+        problem = f"must be one of {', '.join(KINDS)}"
+        reject_field(f"{field}kind", problem, 'write one of them, such as kind = "lag"')
     cursor = _text(f"{field}cursor", entry.get("cursor", "*"))
     threshold = number(f"{field}threshold", entry.get("threshold"))
     clear = number(f"{field}clear", entry.get("clear", _default_clear(kind, threshold)))
@@ -122,9 +124,12 @@ def number(field: str, value: Any, most: float = math.inf) -> float:  # noqa: AN
     """Return a number that is not negative and not above `most`."""
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if not (is_number and math.isfinite(value) and 0 <= value <= most):
-        limits = "0 or more" if most == math.inf else f"from 0 to {most:g}"
+        limits = "0 or more" if most == math.inf else f"from 0 to {most:.0f}"
         name = field.rpartition(".")[2]
-        reject_field(field, f"must be a number, {limits}", f"write {name} = 300, without quotes")
+        problem = f"must be a number, {limits}, not {value!r:.60}"
+        if value is None:
+            problem = f"is missing; it must be a number, {limits}"
+        reject_field(field, problem, f"write a number such as {name} = 300, without quotes")
     return float(value)
 
 

@@ -179,7 +179,7 @@ class App:
 
     def _check_unused(self, name: str) -> None:
         if name in self._consumers:
-            message = f"name: there is a consumer {name!r} already"
+            message = f"name: this app has a consumer {name!r} already"
             raise InvalidArgument(message, fix="give each consumer a unique name", field="name")
 
 
@@ -188,10 +188,16 @@ def _is_partitioned(name: str, source: object) -> bool:
     fields = _FIELD.findall(name)
     has_partitions = hasattr(source, "active") and hasattr(source, "source")
     if len(fields) > 1 or bool(fields) != has_partitions:
-        message = f"name: {name!r} has {len(fields)} fields, its source " + (
-            "has partitions" if has_partitions else "has no partitions"
+        message = f"name: {name!r} must have " + (
+            "one field in braces, because its source has partitions"
+            if has_partitions
+            else "no field in braces, because its source has no partitions"
         )
-        fix = "name the cursors of partitions like orders_{region}, and any other without a field"
+        fix = (
+            "add a field for the partition, such as orders_{region}"
+            if has_partitions
+            else "remove the braces, or pass a source with partitions, such as TablePartitions"
+        )
         raise InvalidArgument(message, fix=fix, field="name")
     return has_partitions
 
@@ -200,8 +206,8 @@ def _check_handler(handler: Callable[..., Any]) -> None:
     called = getattr(handler, "__call__", None)  # noqa: B004 - the method of a callable object
     for each in (handler, called):
         if inspect.isgeneratorfunction(each) or inspect.isasyncgenfunction(each):
-            message = "handler: is a generator function, whose call runs none of its code"
-            raise InvalidArgument(message, fix="leave out `yield`", field="handler")
+            message = "handler: is a generator function: calling it would run none of its code"
+            raise InvalidArgument(message, fix="remove `yield` from it", field="handler")
 
 
 def _check_order(order: object, key: KeyOf | None) -> None:
@@ -209,16 +215,24 @@ def _check_order(order: object, key: KeyOf | None) -> None:
         message = f"order: must be cursor, key or none, not {order!r}"
         raise InvalidArgument(message, fix='leave it out for "cursor"', field="order")
     if (order == "key") != (key is not None):
-        message = "key: is required with order='key', and not allowed with any other order"
-        raise InvalidArgument(message, fix='pass key=lambda data: data["id"]', field="key")
+        message = f"key: is required with order='key', and not allowed with order={order!r}"
+        fix = 'pass order="key", or omit key'
+        if order == "key":
+            message = "key: is missing, but order='key' needs it"
+            fix = 'pass a function, such as key=lambda data: data["id"]'
+        raise InvalidArgument(message, fix=fix, field="key")
 
 
 def _heartbeat_seconds(seconds: float | None, lease_seconds: float) -> float:
     if seconds is None:
         return lease_seconds / HEARTBEATS_PER_LEASE
     if not 0 < seconds < lease_seconds:
-        message = f"heartbeat_seconds: must be less than the lease's {lease_seconds:g}"
-        raise InvalidArgument(message, fix="omit it", field="heartbeat_seconds")
+        message = (
+            f"heartbeat_seconds: must be more than 0 and less than lease_seconds, {lease_seconds:g}"
+            f", not {seconds!r}"
+        )
+        fix = "omit it for a third of the lease, or pass a number in this range"
+        raise InvalidArgument(message, fix=fix, field="heartbeat_seconds")
     return seconds
 
 

@@ -37,7 +37,7 @@ class ConcurrencySlots:
             group = limits.group(partition) if limits.group else partition
             count = limits.per_group(group) if callable(limits.per_group) else limits.per_group
             if count < 1:
-                message = f"max_in_flight_per_group: must be 1 or more, not {count}"
+                message = f"max_in_flight_per_group: {group!r:.60} got {count}, less than 1"
                 fix = "return 1 or more; to stop a group, pause its cursors"
                 raise InvalidArgument(message, fix=fix, field="max_in_flight_per_group")
             self._needed.append((f"{_part(consumer.name)}/{_part(group)}", count))

@@ -142,7 +142,10 @@ class CursorDiscovery:
         check_name(name)
         owner = self.owner(name)
         if owner is not None and owner is not consumer:
-            message = f"a partition of {consumer.name!r} has the name of a cursor of {owner.name!r}"
+            message = (
+                f"name: the partition {name!r} of {consumer.name!r} has the name of a cursor of "
+                f"{owner.name!r}; it is not read"
+            )
             raise InvalidArgument(message, fix="rename one of the two consumers", field="name")
 
 

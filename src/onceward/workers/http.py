@@ -145,8 +145,11 @@ def serve_metrics(
         server = _Server((host, port), collect)
     except (OSError, OverflowError) as exc:
         is_taken = isinstance(exc, OSError) and exc.errno == errno.EADDRINUSE
-        message = f"port {port} on {host} is taken" if is_taken else f"cannot listen there: {exc}"
+        message = f"port {port} on {host} is taken"
         fix = "choose another port, or 0 for any free one"
+        if not is_taken:
+            message = f"cannot listen on port {port} of {host}: {exc}"
+            fix = "choose an address of this machine, and a port from 1024 to 65535, or 0"
         raise InvalidArgument(message, fix=fix, field="port") from exc
     thread = threading.Thread(
         target=server.serve_forever, args=(0.1,), name="onceward-metrics-server", daemon=True

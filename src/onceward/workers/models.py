@@ -113,7 +113,7 @@ class Consumer:
             return None
         if not isinstance(key, str):
             message = f"key: must be text or a whole number, not {type(key).__name__}"
-            raise InvalidArgument(message, fix="return a str from key=", field="key")
+            raise InvalidArgument(message, fix="return a str or an int from key=", field="key")
         check_text("key", key)
         if len(key.encode()) > KEY_BYTES_MAX:
             message = f"key: has {len(key.encode())} bytes, more than {KEY_BYTES_MAX}"

@@ -105,9 +105,9 @@ def _check(store: Store) -> None:
     path = store.url.removeprefix("sqlite:///") if store.engine == "sqlite" else ""
     is_missing = bool(path) and not Path(path).exists()
     if is_missing:
-        message = f"{store.url} does not exist, and --read-only does not allow to create it"
+        message = f"{store.url} does not exist, and --read-only does not allow creating it"
         raise SchemaMismatch(message, fix="check the URL, or start without --read-only")
     if status(store).pending:
         message = f"{store.url} needs migrations, and --read-only does not allow changes"
-        fix = f"run `onceward db migrate --store {store.url}`, or start without --read-only"
+        fix = "run `onceward db migrate` with the same --store, or start without --read-only"
         raise SchemaMismatch(message, fix=fix)

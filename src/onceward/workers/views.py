@@ -1,4 +1,4 @@
-"""Cursor views: a cursor and its lag as JSON, the same for the command line and the console."""
+"""Cursor JSON: the fields of a cursor and its lag on the command line and in the console."""
 
 from __future__ import annotations
 

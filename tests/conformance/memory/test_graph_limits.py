@@ -62,6 +62,17 @@ def test_what_cannot_be_kept_is_refused_by_its_field(
     assert graph.read().entities == ()
 
 
+def test_only_an_observation_is_told_to_go_into_a_file(graph: Graph) -> None:
+    """A name or a type that is too long can only be shortened."""
+    for given in (entity("n" * 5_000), entity("a", kind="t" * 5_000)):
+        with pytest.raises(InvalidArgument, match="the limit is") as refused:
+            create(graph, given)
+        assert refused.value.fix == "shorten it"
+    with pytest.raises(InvalidArgument, match="the limit is") as refused:
+        create(graph, entity("a", "x" * 1_000_000))
+    assert "in a file" in refused.value.fix
+
+
 def test_a_batch_of_too_many_items_is_refused(graph: Graph) -> None:
     """It says how many there may be."""
     with pytest.raises(InvalidArgument, match="the limit is"):

@@ -142,7 +142,7 @@ def test_what_the_vocabulary_does_not_have_is_refused_and_the_rest_stays(
         command=ISSUE,
     )
     assert fates(recorded) == [CREATED, CREATED, REFUSED, REFUSED]
-    assert all("not here" in each.reason for each in recorded.relations)
+    assert all(" goes from " in each.reason for each in recorded.relations)
     assert recorded.related == ()
     assert graph.open(["dep#numpy"]).entities == ()
     assert len(facts(graph, "warn#deprecated")) == 1
@@ -193,7 +193,7 @@ def test_a_fix_of_nothing_is_refused(graph: Graph, recorder: Recorder) -> None:
     for issue in (ISSUE, MESSAGE, "warn#nothing"):
         with pytest.raises(EntityMissing) as caught:
             recorder.fix(issue, strategy="use .get")
-        assert caught.value.fix == "record the error first"
+        assert caught.value.fix == "record the issue first, with record_error"
     assert graph.counts().entities == 0
 
 

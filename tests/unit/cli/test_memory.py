@@ -283,7 +283,7 @@ def test_doctor_counts_and_checks(run: Run, monkeypatch: pytest.MonkeyPatch) -> 
         (("fix", "never seen", "--strategy", "x"), 1, "no entity is named 'err#never seen'"),
         (("restore",), 2, "neither NAME nor --change was passed"),
         (("restore", "x", "--change", "3"), 2, "NAME and --change were both passed"),
-        (("restore", "--change", "99"), 2, "change 99 is not a deletion"),
+        (("restore", "--change", "99"), 2, "change: 99 is not a deletion"),
         (("graph", "x", "--depth", "9"), 2, "depth: must be 1 to 3"),
         (("graph", "x", "--nodes", "0"), 2, "nodes: must be 1 to 200"),
         (("graph", "x", "--format", "png"), 2, "png"),

@@ -188,7 +188,7 @@ def test_h63_a_record_does_not_wait_for_a_process_that_was_stopped_while_it_kept
     clock = ManualClock()
     buffer, began = Buffer(tmp_path, clock=clock), clock.monotonic()
     holder, _ = file_lock.open_locked(tmp_path / ".append", SystemFiles())
-    with pytest.raises(StoreUnavailable, match="another process holds"):
+    with pytest.raises(StoreUnavailable, match="another process has locked"):
         buffer.append({"number": 0}, 0)
     assert clock.monotonic() - began >= buffer_module.APPEND_SECONDS_MAX
     assert buffer.pending() == 0

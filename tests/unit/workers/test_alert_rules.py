@@ -157,7 +157,7 @@ def test_a_file_that_cannot_be_read_is_named(places: tuple[Path, Path]) -> None:
     with pytest.raises(InvalidArgument, match="onceward.toml is not valid TOML"):
         read_rules()
     (here / "onceward.toml").write_text("[[alerts]]\nkind = 'lag'")
-    with pytest.raises(InvalidArgument, match=r"onceward.toml: alerts\[0\].threshold: must"):
+    with pytest.raises(InvalidArgument, match=r"onceward.toml: alerts\[0\].threshold: is missing"):
         read_rules()
 
 

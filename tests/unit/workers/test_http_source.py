@@ -193,10 +193,12 @@ def test_what_the_service_refuses_is_not_asked_again(
 
 def test_a_redirect_is_not_followed(service: Service) -> None:
     """The token goes where it was meant to go, and nowhere else."""
-    service.next_answers.append(Answer(302, headers={"Location": "http://elsewhere.test/"}))
+    moved = "http://user:secret@elsewhere.test/page?signature=secret"
+    service.next_answers.append(Answer(302, headers={"Location": moved}))
     with pytest.raises(SourceRefused) as caught:
         source(service, token="secret").read(None, 10)
-    assert "http://elsewhere.test/" in caught.value.fix
+    assert "http://elsewhere.test/page" in caught.value.fix
+    assert "secret" not in str(caught.value.to_dict())
     assert len(service.asked) == 1
 
 
@@ -247,7 +249,15 @@ def test_any_json_arrives_as_it_was(service: Service, entry: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["ftp://host/x", "file:///etc/passwd", "host/x", "http://u:p@host", "http://a:b/"]
+    "url",
+    [
+        "ftp://host/x",
+        "file:///etc/passwd",
+        "host/x",
+        "http://u:p@host",
+        "http://:p@host/x",
+        "http://a:b/",
+    ],
 )
 def test_an_address_is_http_without_a_user(url: str) -> None:
     """Any other address is rejected, without repeating what may be a password."""

@@ -78,7 +78,10 @@ class Graph:
             if old is None:
                 raise
             place = str(exc.context.get("field", ""))
-            fix = f"{old[:200]!r} is not canonical: run `onceward memory merge --yes` first"
+            fix = (
+                f"it is stored as {old[:200]!r}, which is not the canonical name: run "
+                "`onceward memory merge --yes`, then call again"
+            )
             raise EntityMissing(exc.names, field=place, fix=fix) from exc
 
     def merge_words(self) -> None:
@@ -104,7 +107,7 @@ class Graph:
         """Return the entities with these names, in order of creation."""
         if len(names) > ENTITIES_MAX:
             message = f"names: has {len(names)} names, more than {ENTITIES_MAX}"
-            fix = f"send at most {ENTITIES_MAX} names in one call"
+            fix = f"send at most {ENTITIES_MAX} names in one call, and the rest in others"
             raise InvalidArgument(message, fix=fix, field="names")
         wanted = [
             each

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from onceward.errors import EntityMissing, InvalidArgument, InvalidCursor
 from onceward.memory.graph.graph_writes import bind_params
@@ -27,6 +27,7 @@ from onceward.stores import Store
 
 #: Appended to a prefix: sorts after every name with that prefix.
 NAME_UPPER_BOUND: str = "\U0010ffff"
+CURSOR_FIX: Final = "pass `nextCursor` of the previous page, or no cursor to start at the beginning"
 
 
 class GraphReader:
@@ -54,8 +55,8 @@ class GraphReader:
         after = 0
         if cursor is not None:
             if not (cursor.isascii() and cursor.isdigit() and len(cursor) < 19):
-                message = "cursor: is not a cursor of this graph"
-                raise InvalidCursor(message, fix="start without a cursor", field="cursor")
+                message = f"cursor: {cursor!r:.60} is not a position in the list of entities"
+                raise InvalidCursor(message, fix=CURSOR_FIX, field="cursor")
             after = int(cursor)
         rows = self._query("memory_entity_page", after=after, limit=wanted + 1)
         last = str(rows[wanted - 1][0]) if len(rows) > wanted else None
@@ -180,7 +181,7 @@ def check_limit(limit: int | None, most: int, default: int | None = None) -> int
     if limit is None:
         return default or most
     if type(limit) is not int or limit < 1:
-        message = "limit: must be an integer, 1 or more"
+        message = f"limit: must be an integer, 1 or more, not {limit!r:.60}"
         raise InvalidArgument(message, fix="leave it out, or send one such as 20", field="limit")
     return min(limit, most)
 

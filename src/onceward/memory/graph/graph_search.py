@@ -15,7 +15,12 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from onceward.errors import InvalidCursor
-from onceward.memory.graph.graph_reads import NAME_UPPER_BOUND, GraphReader, check_limit
+from onceward.memory.graph.graph_reads import (
+    CURSOR_FIX,
+    NAME_UPPER_BOUND,
+    GraphReader,
+    check_limit,
+)
 from onceward.memory.graph.graph_writes import bind_params
 from onceward.memory.graph.search_ranking import is_in, score
 from onceward.memory.graph.tokenizer import SearchQuery, parse
@@ -235,11 +240,12 @@ def _decode_cursor(cursor: str | None, seal: str) -> _SearchPosition:
     except (ValueError, TypeError, RecursionError):
         place = None
     if place is None or not _is_valid_position(place):
-        message = "cursor: is not a cursor of a search"
-        raise InvalidCursor(message, fix="start without a cursor", field="cursor")
+        message = f"cursor: {cursor!r:.60} is not a position in the results of a search"
+        raise InvalidCursor(message, fix=CURSOR_FIX, field="cursor")
     if found != seal:
-        message = "cursor: belongs to another query"
-        raise InvalidCursor(message, fix="send the query that returned it", field="cursor")
+        message = "cursor: was returned by another query"
+        fix = "send it with the query that returned it, or start without a cursor"
+        raise InvalidCursor(message, fix=fix, field="cursor")
     return place
 
 

@@ -136,7 +136,7 @@ class BatchWriter:
                     found.statuses.setdefault(name, WriteStatus.KNOWN)
                 return found
         message = "other writers keep deleting the entities of this call; nothing was written"
-        raise StoreBusy(message, fix="call again")
+        raise StoreBusy(message, fix="try again")
 
     def _create_or_revive(
         self, rows: Sequence[Mapping[str, object]], found: _BatchEntities

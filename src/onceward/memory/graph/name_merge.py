@@ -267,8 +267,11 @@ class _MergeUndo:
         query(self._tx, "memory_entity_lock", names=touched)
         [(newer,)] = query(self._tx, "memory_merge_newer", merge=number)
         if newer is not None:
-            message = f"merge {newer} is newer than merge {number} and touches the same entities"
-            fix = f"undo it first: onceward memory merge --undo {newer} --yes"
+            message = (
+                f"merge {newer} is newer than merge {number} and changed the same entities; "
+                "nothing was undone"
+            )
+            fix = f"undo merge {newer} first: run `onceward memory merge --undo {newer} --yes`"
             raise Conflict(message, fix=fix, merge=newer)
 
     def _remove_added(self, target: str, added: dict[str, Any]) -> bool:
@@ -301,5 +304,6 @@ def _entity_named(name: str) -> NewEntity:
 
 
 def _no_such_merge(number: int) -> InvalidArgument:
-    message = f"undo: merge {number} does not exist"
-    return InvalidArgument(message, fix="list merges with `onceward memory merge`", field="undo")
+    message = f"undo: merge {number} does not exist; nothing was changed"
+    fix = "list the merges that can be undone: run `onceward memory merge`"
+    return InvalidArgument(message, fix=fix, field="undo")

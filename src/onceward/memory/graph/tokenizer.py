@@ -130,7 +130,7 @@ def parse(query: str) -> SearchQuery:
     Everything else is treated as words, never as a syntax error.
     """
     if len(query) > QUERY_CHARACTERS_MAX:
-        message = f"query: is longer than {QUERY_CHARACTERS_MAX} characters"
+        message = f"query: has {len(query)} characters; the limit is {QUERY_CHARACTERS_MAX}"
         raise InvalidArgument(message, fix="search for a few words of it", field="query")
     terms: list[SearchTerm] = []
     types: list[str] = []

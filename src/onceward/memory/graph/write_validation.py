@@ -134,8 +134,8 @@ class Validator:
                 return text
             # The canonical form may be longer, or match a secret.
             text = self._text(settled, field, NAME_BYTES_MAX)
-        message = f"{field}: has no stable canonical spelling"
-        raise InvalidArgument(message, fix="use a shorter name", field=field)
+        message = f"{field}: has no canonical form: each redaction changes it again"
+        raise InvalidArgument(message, fix="use a shorter, simpler name", field=field)
 
     def names(self, name: str, field: str) -> list[str]:
         """Return the names that a caller may mean: the stored form, and the given one.
@@ -173,7 +173,13 @@ class Validator:
     def _fact(
         self, entity_name: str, content: str, field: str, *, is_new: bool = True
     ) -> ValidatedObservation:
-        text = _check_text(content, field, OBSERVATION_BYTES_MAX, is_empty_allowed=True)
+        text = _check_text(
+            content,
+            field,
+            OBSERVATION_BYTES_MAX,
+            is_empty_allowed=True,
+            size_fix="shorten it, or keep the text in a file and store its path",
+        )
         clean = envelope.redact(text, self._redactor)
         is_checked = is_new and self._is_checked(envelope.looks_like_envelope, clean)
         found = envelope.check(clean, field) if is_checked else envelope.parse(clean)
@@ -202,16 +208,23 @@ class Validator:
         return self._redactor.text(_check_text(text, field, bytes_max))
 
 
-def _check_text(text: str, field: str, bytes_max: int, *, is_empty_allowed: bool = False) -> str:
+def _check_text(
+    text: str,
+    field: str,
+    bytes_max: int,
+    *,
+    is_empty_allowed: bool = False,
+    size_fix: str = "shorten it",
+) -> str:
     """Reject strings that cannot be stored."""
     if not isinstance(text, str):
-        message = f"{field}: must be a string"
+        message = f"{field}: must be a string, not a {type(text).__name__}"
         raise InvalidArgument(message, fix="send a string", field=field)
     if "\0" in text:
         message = f"{field}: contains a NUL character, which cannot be stored"
         raise InvalidArgument(message, fix="remove U+0000", field=field)
     if not is_empty_allowed and not text.strip():
-        message = f"{field}: is empty"
+        message = f"{field}: is empty or blank"
         raise InvalidArgument(message, fix="send a string that is not blank", field=field)
     try:
         size = len(text.encode())
@@ -220,7 +233,7 @@ def _check_text(text: str, field: str, bytes_max: int, *, is_empty_allowed: bool
         raise InvalidArgument(message, fix="send valid Unicode", field=field) from exc
     if size > bytes_max:
         message = f"{field}: has {size} bytes; the limit is {bytes_max}"
-        raise InvalidArgument(message, fix="shorten it, or keep it in a file", field=field)
+        raise InvalidArgument(message, fix=size_fix, field=field)
     return text
 
 
@@ -249,7 +262,10 @@ def _check_size(asked: WriteBatch | Removal) -> None:
     items = len(entities) + len(asked.relations) + sum(len(o.contents) for o in asked.observations)
     items += sum(len(e.observations) for e in entities if isinstance(e, NewEntity))
     if items > BATCH_ITEMS_MAX:
-        message = f"{items} items in one call; the limit is {BATCH_ITEMS_MAX}"
+        message = (
+            f"the call has {items} entities, relations and observations; the limit is "
+            f"{BATCH_ITEMS_MAX}; nothing was changed"
+        )
         raise InvalidArgument(message, fix="send them in several calls")
 
 

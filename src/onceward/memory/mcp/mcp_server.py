@@ -144,8 +144,11 @@ class MemoryServer:
             # Shielded: the next call must not overtake a cancelled one.
             with anyio.move_on_after(self._call_seconds, shield=True):
                 return await self._in_thread(self._call, tool, arguments, where)
-            message = f"no answer within {self._call_seconds:g} s; the call may still complete"
-            error = StoreUnavailable(message, fix="call again; every call is idempotent")
+            message = (
+                f"the memory's store did not answer within {self._call_seconds:g} s; the call may "
+                "still complete"
+            )
+            error = StoreUnavailable(message, fix="make the same call again; it is idempotent")
             event = {"event": "call.timed_out", "tool": tool.name, "seconds": self._call_seconds}
             log_event(logging.ERROR, event)
             return await self._in_thread(self._handle_timeout, tool, arguments, where, error)

@@ -66,7 +66,7 @@ def fitting(found: JsonObject) -> JsonObject:
     frames = [_size([each["name"], each["entityType"]]) for each in found["entities"]]
     left = RESULT_BYTES_MAX - sum(frames) - _FRAME_BYTES * len(frames)
     if left < 0:
-        message = f"names: the result exceeds {RESULT_BYTES_MAX} bytes; nothing was returned"
+        message = f"names: the result has more than {RESULT_BYTES_MAX} bytes; nothing was returned"
         raise InvalidArgument(message, fix="request fewer names", field="names")
     entities = []
     for index, each in enumerate(found["entities"]):

@@ -71,7 +71,7 @@ def find(name: str, tools: Mapping[str, Tool]) -> Tool:
         return tools[name]
     near = difflib.get_close_matches(name[:_SHOWN_CHARACTERS], tools, 1)
     fix = f"call {near[0]}" if near else f"call one of {', '.join(tools)}"
-    message = f"unknown tool {name[:_SHOWN_CHARACTERS]!r}"
+    message = f"name: this server has no tool {name[:_SHOWN_CHARACTERS]!r}"
     raise InvalidArgument(message, fix=fix, field="name")
 
 
@@ -95,7 +95,7 @@ def checked_arguments(tool: Tool, arguments: object, *, is_strict: bool = False)
     for name in given if is_strict else ():
         if name not in known:
             shown = name[:_SHOWN_CHARACTERS]
-            fix = f"omit it; known are {', '.join(known)}" if known else "omit it"
+            fix = f"omit it; its arguments are {', '.join(known)}" if known else "omit it"
             message = f"{shown}: is not an argument of {tool.name}"
             raise InvalidArgument(message, fix=fix, field=shown)
     plain = {name: given[name] for name in known if name in given}
@@ -145,7 +145,7 @@ def _number(name: str, value: object, schema: Schema) -> object:
     if not isinstance(value, int | float) or isinstance(value, bool):
         return value
     if abs(value) >= INTEGER_MAX:
-        message = f"{name}: is a number beyond ±2^53"
+        message = f"{name}: is a number beyond ±2^53, which JSON clients round"
         raise InvalidArgument(message, fix="send a smaller number", field=name)
     is_whole = schema.get("type") == "integer" and isinstance(value, float) and value.is_integer()
     return int(value) if is_whole else value
@@ -156,7 +156,8 @@ def _check(tool: Tool, arguments: dict[str, Any]) -> None:
         wrong = next(_validator(tool.name).iter_errors(arguments), None)
     except ValueError as exc:
         message = f"arguments: {str(exc)[:_SHOWN_CHARACTERS]}"
-        raise InvalidArgument(message, fix="send JSON values only", field="arguments") from exc
+        fix = "send JSON values only, without NaN and infinity"
+        raise InvalidArgument(message, fix=fix, field="arguments") from exc
     if wrong is None:
         return
     path = ""
@@ -164,7 +165,8 @@ def _check(tool: Tool, arguments: dict[str, Any]) -> None:
         path = join_path(path, step)
     place = path or "arguments"
     message = f"{place}: {wrong.message[:_SHOWN_CHARACTERS]}"
-    raise InvalidArgument(message, fix=f"correct {place}", field=place)
+    fix = f"correct {place}; tools/list has the input schema of {tool.name}"
+    raise InvalidArgument(message, fix=fix, field=place)
 
 
 @cache

@@ -66,7 +66,8 @@ def commit_error(exc: psycopg.Error) -> OncewardError:
         return mapped_error(exc, "commit")  # An earlier statement was cancelled.
     # When the server dies, a pooler in front of it answers with connection errors, class 08.
     if state is None or state[:2] in ("08", "57") or state == "40003":
-        message = f"commit: {str(exc).strip().partition(chr(10))[0]}"
+        said = str(exc).strip().partition(chr(10))[0]
+        message = f"commit: its outcome is unknown; the writes may or may not be committed: {said}"
         return OutcomeUnknown(message, fix="check the data before repeating it")
     return mapped_error(exc, "commit")
 

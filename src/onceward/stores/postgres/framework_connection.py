@@ -85,8 +85,11 @@ class JoinedPostgresTransaction(PostgresTransaction):
         if self._is_idle():
             raise ended(SqlFailed("no transaction is open"))
         if self._is_rollback_only or self.raw.info.transaction_status == TransactionStatus.INERROR:
-            message = "an earlier statement of this transaction failed; it cannot be committed"
-            raise SqlFailed(message, fix="let the error leave the `with` block of the transaction")
+            message = (
+                "commit: an earlier statement of this transaction failed; nothing is committed"
+            )
+            fix = "let the error leave the `with` block, then run the whole transaction again"
+            raise SqlFailed(message, fix=fix)
         try:
             # First: in another transaction the commit-time statements would be committed alone.
             self._send(f"release savepoint {SAVEPOINT}; savepoint {SAVEPOINT}")

@@ -176,7 +176,7 @@ def split_url(url: str) -> tuple[str, str | None]:
     if said[-1] not in SETTINGS:
         known = ", ".join(SETTINGS)
         message = f"pooler: must be one of {known} in the URL of the store, not {said[-1]!r}"
-        fix = "remove it to detect a pooler automatically"
+        fix = "pass one of these, or remove it to detect a pooler automatically"
         raise InvalidArgument(message, fix=fix, field="pooler")
     rest = "&".join("".join(each) for each in options if each[0] != "pooler")
     return url[:mark] + (f"?{rest}" if rest else ""), said[-1]

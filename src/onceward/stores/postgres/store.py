@@ -16,12 +16,13 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 from psycopg_pool import ConnectionPool, PoolTimeout
 
-from onceward.errors import InvalidArgument, SqlFailed, StoreBusy, StoreUnavailable
+from onceward.errors import SqlFailed, StoreBusy, StoreUnavailable
 from onceward.stores import fork_safety
 from onceward.stores.base import Params, Row, Transaction
 from onceward.stores.commit import commit, commit_reporting_unknown
 from onceward.stores.fork_safety import reset_after_fork
 from onceward.stores.framework_transaction import JoinedTransaction, join
+from onceward.stores.postgres.connection_url import parse_url
 from onceward.stores.postgres.error_mapping import mapped_errors
 from onceward.stores.postgres.framework_connection import IDENTITY, JoinedPostgresTransaction
 from onceward.stores.postgres.migrating import (
@@ -103,7 +104,7 @@ class PostgresStore(TransactionContext[PostgresTransaction]):
         self.connections = ConnectionState(pooler)
         self._clock = clock or SystemClock()
         self._connect_seconds = connect_seconds
-        parts = _parts(url)
+        parts = parse_url(url)
         location = f"{parts.get('host', '')}:{parts.get('port', 5432)}/{parts.get('dbname', '')}"
         #: Without user and password.
         self.url = f"postgresql://{location}"
@@ -303,7 +304,8 @@ class PostgresStore(TransactionContext[PostgresTransaction]):
         if not slots.acquire(self._connect_seconds):
             seconds = f"{self._connect_seconds:g} s"
             message = (
-                f"{TRANSACTIONS_MAX} transactions are open in this process, none ended in {seconds}"
+                f"{TRANSACTIONS_MAX} transactions, the most of one process, are open, and none "
+                f"ended in {seconds}; nothing was done"
             )
             fix = "keep transactions short, or run fewer threads in one process"
             raise StoreBusy(message, fix=fix)
@@ -353,15 +355,6 @@ def _address(parts: Mapping[str, Any]) -> str:
         if name in os.environ
     }
     return repr(sorted({**asked, **named}.items()))
-
-
-def _parts(url: str) -> dict[str, Any]:
-    try:
-        return conninfo_to_dict(url)
-    except psycopg.ProgrammingError as exc:
-        message = f"url: not a valid PostgreSQL URL: {str(exc).strip()}"
-        fix = "pass postgresql://user@host:5432/name?option=…, with options of libpq"
-        raise InvalidArgument(message, fix=fix, field="url") from exc
 
 
 def _connect(url: str, seconds: float, state: ConnectionState) -> psycopg.Connection[Row]:

@@ -233,7 +233,7 @@ class PostgresTransaction(TransactionHooks):
         if self._beginning is BEGIN_SERIALIZABLE:
             return
         if self._is_open:
-            message = "immediate: the open transaction has already begun as READ COMMITTED"
+            message = "immediate: the open transaction has already begun, as READ COMMITTED"
             raise SqlFailed(message, fix="pass immediate=True to the outermost transaction")
         self._beginning = BEGIN_SERIALIZABLE
 
@@ -283,8 +283,12 @@ class PostgresTransaction(TransactionHooks):
         """Raise if COMMIT would not commit the user's writes."""
         status = self._connection.info.transaction_status
         if self._is_open and status == TransactionStatus.IDLE:
-            message = "commit: a statement has ended this transaction; its writes may be committed"
-            raise OutcomeUnknown(message, fix="check the data before repeating it")
+            message = (
+                "commit: a statement, such as COMMIT or ROLLBACK, has ended this transaction; its "
+                "writes may or may not be committed"
+            )
+            fix = "check the data before repeating it; end a transaction by leaving its block"
+            raise OutcomeUnknown(message, fix=fix)
         if self._is_rollback_only or status == TransactionStatus.INERROR:
             # The server would answer a COMMIT with a silent ROLLBACK.
             message = (
@@ -362,7 +366,7 @@ class PostgresTransaction(TransactionHooks):
 
 
 def _ended() -> SqlFailed:
-    message = "this transaction has ended"
+    message = "this transaction has ended; nothing was done"
     return SqlFailed(message, fix="open a new transaction")
 
 

@@ -206,7 +206,7 @@ def open_database(path: Path, files: Files | None, *, is_strict: bool = False) -
     """
     if sqlite3.sqlite_version_info < SQLITE_VERSION_MIN:
         oldest = ".".join(map(str, SQLITE_VERSION_MIN))
-        message = f"Python's SQLite is {sqlite3.sqlite_version}; {oldest} or newer is needed"
+        message = f"Python's SQLite is {sqlite3.sqlite_version}; {oldest} or newer is required"
         raise StoreError(message, fix="use a Python that is built with a newer SQLite")
     if files is not None:
         return Database(path, files)
@@ -214,8 +214,9 @@ def open_database(path: Path, files: Files | None, *, is_strict: bool = False) -
     try:
         files.create(path)
     except FileMissing as exc:
-        message = f"{path}: its directory does not exist"
-        raise NotWritable(message) from exc
+        message = f"{path}: its directory does not exist; no store was created"
+        fix = "create the directory, or pass a path in an existing one"
+        raise NotWritable(message, fix=fix) from exc
     found = files.stat(path)
     assert found is not None, path
     with _mutex:

@@ -124,7 +124,10 @@ class GroupCommitWriter:
             for write in (own, *others):
                 write.error = write.error or exc
         except BaseException:
-            message = "the thread that committed this write was interrupted; it may be durable"
+            message = (
+                "the thread that committed this write, with those of others, was interrupted; the "
+                "write may or may not be committed"
+            )
             for write in (own, *others):
                 unknown = OutcomeUnknown(message, fix="check the data before repeating it")
                 write.error = write.error or unknown

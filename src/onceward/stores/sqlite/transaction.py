@@ -295,15 +295,16 @@ class SqliteTransaction(TransactionHooks):
     def _check_alive(self) -> None:
         """Raise if the transaction has ended: each further statement would autocommit."""
         if self._open_in != fork_safety.number:
-            message = "this transaction has ended"
+            message = "this transaction has ended; nothing was done"
             raise SqlFailed(message, fix="open a new transaction")
         try:
             is_undone = self._writing and not self._connection.raw.in_transaction
         except sqlite3.ProgrammingError:  # The connection is closed.
             is_undone = True
         if self._is_rollback_only or is_undone:
-            message = "an earlier error has rolled back this transaction"
-            raise SqlFailed(message, fix="let the error leave the `with` block")
+            message = "an earlier error has rolled back this transaction; nothing is committed"
+            fix = "let the error leave the `with` block, then run the whole transaction again"
+            raise SqlFailed(message, fix=fix)
 
     def _end(self) -> None:
         self._writing = False
@@ -314,7 +315,8 @@ def commit_error(exc: DriverError) -> OncewardError:
     """Return our error for a driver's error in COMMIT, which may have happened."""
     if isinstance(exc, ConnectionOfParent):
         return mapped_error(exc, "commit")
-    return OutcomeUnknown(f"commit: {exc}", fix="check the data before repeating it")
+    message = f"commit: its outcome is unknown; the writes may or may not be committed: {exc}"
+    return OutcomeUnknown(message, fix="check the data before repeating it")
 
 
 def statement(clock: Clock, name: str, params: dict[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -346,9 +348,9 @@ def _storable(params: Params) -> dict[str, Any] | tuple[Any, ...]:
         if value is None or type(value) in _PLAIN:
             continue
         if not isinstance(value, _BINDABLE):
-            message = f"a {type(value).__name__} cannot be bound"
-            raise SqlFailed(message, fix="bind None, a number, text or bytes")
+            message = f"a parameter is a {type(value).__name__}, which SQLite cannot store"
+            raise SqlFailed(message, fix="pass None, a number, text or bytes")
         if isinstance(value, float) and math.isnan(value):
-            message = "NaN cannot be stored: SQLite would store NULL"
-            raise SqlFailed(message, fix="bind None, or store it as text")
+            message = "a parameter is NaN, which SQLite would store as NULL"
+            raise SqlFailed(message, fix="pass None, or store it as text")
     return values

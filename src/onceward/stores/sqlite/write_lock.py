@@ -52,8 +52,12 @@ class WriteLock:
         if FORK_LOCK.locked():
             wait_for_fork()
         if not self._lock.acquire(timeout=WAIT_SECONDS_MAX):
-            message = f"{self._named()} has held the write lock for over {WAIT_SECONDS_MAX:g} s"
-            raise StoreBusy(message, fix="keep transactions short, then try again")
+            message = (
+                f"{self._named()} has held the write lock for over {WAIT_SECONDS_MAX:g} s; "
+                "nothing was changed"
+            )
+            fix = "end that thread's transaction, or keep transactions short; then try again"
+            raise StoreBusy(message, fix=fix)
         try:
             self._holder = threading.get_ident()
             (self._file or self._opened()).lock()
@@ -65,7 +69,8 @@ class WriteLock:
     def held_error(self) -> WriterHeld:
         """Return the error for a caller that would deadlock; it names the holder."""
         return WriterHeld(
-            f"{self._named()} is inside a writing transaction, which waits for this call"
+            f"{self._named()} is inside a writing transaction, and this call would wait for its "
+            "end forever; nothing was changed"
         )
 
     def _named(self) -> str:

@@ -136,9 +136,11 @@ class HttpSource:
         entries, next_cursor = page.get(self._items_field), page.get(self._next_field)
         if not isinstance(entries, list):
             message = (
-                f"{self._pages.address}: {self._items_field!r} of the response is not an array"
+                f"{self._pages.address}: {self._items_field!r:.60} of the response is not an "
+                "array; the cursor was not moved"
             )
-            raise SourceRefused(message, fix="pass items_field= and next_field= of this service")
+            fix = "pass the names of its fields in the JSON object: items_field= and next_field="
+            raise SourceRefused(message, fix=fix)
         if next_cursor is None or next_cursor == "" or isinstance(next_cursor, (bool, list, dict)):
             return _Page(entries, None)
         return _Page(entries, None if str(next_cursor) == cursor else str(next_cursor))
@@ -174,6 +176,9 @@ def _parse_position(position: str | None) -> _PageOffset:
         return _PageOffset(None, 0, None)
     found = _POSITION.fullmatch(position)
     if found is None or (found[2] and found[1] == "0"):
-        message = f"{position[:60]!r} is not a position of an HTTP source: done.entry@cursor"
+        message = (
+            f"{position[:60]!r} is not a position of an HTTP source: COUNT@CURSOR, the entries "
+            "processed of the page that the service's cursor returns"
+        )
         raise InvalidCursor(message, fix="seek the cursor to 0@CURSOR, or to the start")
     return _PageOffset(found[3] or None, int(found[1]), found[2])

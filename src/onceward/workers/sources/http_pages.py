@@ -19,12 +19,13 @@ from http.client import (
 )
 from threading import Event, Timer
 from typing import Any, Final
-from urllib.parse import SplitResult, urlencode, urlsplit
+from urllib.parse import SplitResult, urlencode, urlsplit, urlunsplit
 
 from onceward.errors import InvalidArgument, SourceError, SourceRefused, SourceUnavailable
 from onceward.retries import CLIENT, Schedule, retrying
 from onceward.system import Clock, Randomness
 
+_ADDRESS_FIX: Final = "pass the address that answers with a page of messages, as a JSON object"
 #: Socket timeout: how long a service may send nothing.
 TIMEOUT_SECONDS: Final = 30.0
 #: A whole page may take this many times the socket timeout.
@@ -51,8 +52,9 @@ class PageClient:
         """Set the address; 5xx and timeouts are retried by the schedule, most 4xx are not."""
         parts = urlsplit(url)
         if not _is_usable(parts):
-            message = "url: must be http:// or https://, with a host and without a user"
-            raise InvalidArgument(message, fix="pass https://host/path", field="url")
+            message = "url: must be http:// or https://, with a host and without credentials"
+            fix = "pass https://host/path, and credentials as token= or in headers="
+            raise InvalidArgument(message, fix=fix, field="url")
         #: The address without its query, which may hold secrets.
         self.address: Final = f"{parts.scheme}://{parts.netloc}{parts.path}"
         self._parts = parts
@@ -69,10 +71,10 @@ class PageClient:
             page = json.loads(body)
         except (ValueError, RecursionError) as exc:
             message = f"{self.address} did not return JSON; the cursor was not moved: {exc}"
-            raise SourceRefused(message, fix="pass the address of the cursor endpoint") from exc
+            raise SourceRefused(message, fix=_ADDRESS_FIX) from exc
         if not isinstance(page, dict):
             message = f"{self.address} did not return a JSON object; the cursor was not moved"
-            raise SourceRefused(message, fix="pass the address of the cursor endpoint")
+            raise SourceRefused(message, fix=_ADDRESS_FIX)
         return page
 
     def _get_once(self, target: str) -> bytes:
@@ -103,10 +105,13 @@ class PageClient:
 
     def _check_response(self, response: HTTPResponse, size: int) -> None:
         status = response.status
-        answer = f"{self.address} answered {status} {response.reason}"
+        answer = f"{self.address} answered {status} {response.reason:.60}"
         if status == 200:
             if size > PAGE_BYTES_MAX:
-                message = f"{self.address}: the page has more than {PAGE_BYTES_MAX} bytes"
+                message = (
+                    f"{self.address}: the page has more than {PAGE_BYTES_MAX} bytes; "
+                    "the cursor was not moved"
+                )
                 raise SourceRefused(
                     message, fix="request smaller pages, such as with a limit in the URL"
                 )
@@ -117,7 +122,7 @@ class PageClient:
         if status >= 500 or status in _RETRYABLE_STATUSES:
             kind, fix = SourceUnavailable, ""
         elif 300 <= status < 400:
-            fix = f"use the address it moved to: {response.headers.get('Location', 'unknown')}"
+            fix = f"pass the address it moved to{_moved_to(response)}"
         raise kind(answer, fix=fix, status=status, retry_after=after)
 
 
@@ -155,4 +160,14 @@ def _is_usable(parts: SplitResult) -> bool:
         parts.port  # noqa: B018 - raises if it is not a number
     except ValueError:
         return False
-    return parts.scheme in ("http", "https") and bool(parts.hostname) and not parts.username
+    return parts.scheme in ("http", "https") and bool(parts.hostname) and "@" not in parts.netloc
+
+
+def _moved_to(response: HTTPResponse) -> str:
+    """Return the address of a redirect for a message, without its query and its credentials."""
+    try:
+        parts = urlsplit(response.headers.get("Location", ""))
+    except ValueError:
+        return ""
+    shown = urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+    return f": {shown[:200]}" if shown else ""

@@ -166,8 +166,14 @@ class PostgresRows:
     def _check_position(self, after: str | None) -> None:
         """Reject a position with an xid that this database has not assigned."""
         if self._select(f"select 1 where cast(:xid as xid8) >= {_XMAX}", after=after):
-            message = f"position {after!r:.60} has a transaction id that this database never had"
-            fix = f"if it was restored from a dump of another server, {_RENUMBER_FIX}"
+            message = (
+                f"position {after!r:.60} has a transaction id that this database never had; "
+                "nothing was read"
+            )
+            fix = (
+                "seek the cursor to one of the table's rows; if the database was restored from a "
+                f"dump of another server, {_RENUMBER_FIX}"
+            )
             raise InvalidCursor(message, fix=fix)
 
     @property
@@ -228,5 +234,5 @@ def _parse_position(position: str) -> tuple[str, str]:
 
 
 def _invalid_position(position: str) -> InvalidCursor:
-    message = f"{position!r:.60} is not a position of this table: transaction-id"
+    message = f"{position!r:.60} is not a position of this table: TRANSACTION-ID, as in 741-12"
     return InvalidCursor(message, fix="seek the cursor to one of its rows, or to the start")

@@ -120,10 +120,11 @@ class SqliteRows:
         """Reject an id that was never assigned: new rows with lower ids would be skipped."""
         head = self.head()
         if head is not None and first > int(head):
-            message = f"position {first} is beyond {head}, the highest id that was ever assigned"
-            fix = (
-                "if the table was recreated, or the file replaced, seek the cursor to its last row"
+            message = (
+                f"position {first} is beyond {head}, the highest id that was ever assigned, "
+                "perhaps because the table was recreated; nothing was read"
             )
+            fix = "seek the cursor to the last row that was processed, or to the start"
             raise InvalidCursor(message, fix=fix)
 
     def _read_undecodable(self, plan: SqlitePlan, tail: str, first: int) -> Sequence[Item]:
@@ -183,6 +184,6 @@ def _parse_position(position: str | None) -> int:
     if position is None:
         return 0
     if not _POSITION.fullmatch(position):
-        message = f"{position!r:.60} is not a position of this table: an id"
+        message = f"{position!r:.60} is not a position of this table: the id of a row"
         raise InvalidCursor(message, fix="seek the cursor to one of its rows, or to the start")
     return int(position)
