@@ -24,6 +24,11 @@ def pid_namespace(*, first_pid: int = 50) -> tuple[str, ...]:
     return (*_unshare(), "--pid", "--mount-proc", "sh", "-c", script, "sh")
 
 
+def pid_namespace_without_proc() -> tuple[str, ...]:
+    """Run in a new pid namespace that still sees the /proc of the old one."""
+    return (*_unshare(), "--pid")
+
+
 def another_boot(boot_id: str = "5f2b11d2-5d0e-4c53-9c6a-1b2d7c3f9a10") -> tuple[str, ...]:
     """Run in a new pid namespace of what says that it is another boot."""
     file = "/proc/sys/kernel/random/boot_id"

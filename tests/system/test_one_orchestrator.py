@@ -23,7 +23,7 @@ from onceward.orchestrator.tasks import load_task
 from onceward.orchestrator.workspace import Workspace
 from onceward.system import process_stat
 from tests.support import scripted_workspace as world
-from tests.support.namespaces import pid_namespace
+from tests.support.namespaces import pid_namespace, pid_namespace_without_proc
 
 HANG_SECONDS = 120
 COMMAND = [sys.executable, "-m", "onceward"]
@@ -184,6 +184,87 @@ def test_h70_orphans_of_a_killed_run_end_before_the_next_run_pins_its_snapshot(
     assert is_gone
     assert second.returncode == 0, reported
     assert path.read_text() == "built\n"
+
+
+#: A wrapped program that notes its pid and the pids before it that still run, and waits once.
+LOOP = """
+cat > /dev/null
+for pid in $(cat state/begun 2> /dev/null); do
+    grep -qs '^State:.[^ZX]' /proc/$pid/status && echo $pid >> state/beside
+done
+echo $$ >> state/begun
+[ -e state/go ] || sleep 100
+echo built > src/T-1.txt
+"""
+
+
+@pytest.mark.parametrize("is_wrapped", [True, False])
+def test_h70_a_wrapped_program_ends_though_its_leader_was_killed_too(
+    workspace: Path, is_wrapped: bool
+) -> None:
+    """Orchestrator, agent and leader are killed at once; the next builder may wrap no program."""
+    normal = json.loads((workspace / "onceward.json").read_text())["agents"]["builder"]["command"]
+    exec_line = [*COMMAND, "agent", "exec", "--type", "builder", "--", "/bin/sh", "-c", LOOP]
+    change(workspace, "builder", exec_line)
+    begun = workspace / "state" / "begun"
+    with started(workspace, "run", "--task", "T-1") as first:
+        until(lambda: begun.exists() and begun.read_text().endswith("\n"))
+        old = int(begun.read_text())
+        (agent,) = kinds(workspace, "agent.started")
+        leader = os.getpgid(old)
+        assert len({leader, agent["pid"], first.pid, old}) == 4
+        os.kill(agent["pid"], signal.SIGSTOP)  # It would end the program.
+        for pid in (leader, agent["pid"], first.pid):
+            os.kill(pid, signal.SIGKILL)
+        first.wait(timeout=HANG_SECONDS)
+    left = process_stat(old)
+    assert left is not None
+    assert left.is_alive
+    (workspace / "state" / "go").touch()
+    if not is_wrapped:
+        change(workspace, "builder", normal)
+    with started(workspace, "resume") as second:
+        _, reported = second.communicate(timeout=HANG_SECONDS)
+    assert second.returncode == 0, reported
+    left = process_stat(old)
+    assert left is None or not left.is_alive
+    assert len(begun.read_text().split()) == 1 + is_wrapped
+    assert not (workspace / "state" / "beside").exists()
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_h69_a_live_orphan_is_not_gone_where_proc_shows_another_namespace(
+    workspace: Path,
+) -> None:
+    """In a pid namespace without a /proc of its own neither its group nor its start is seen."""
+    normal = json.loads((workspace / "onceward.json").read_text())["agents"]["builder"]["command"]
+    change(workspace, "builder", [sys.executable, "-c", WRITER])
+    path, go = workspace / "src" / "T-1.txt", workspace / "state" / "go"
+    script = """
+    ONCEWARD_CRASH=agents.send.after_write:1:kill "$@" run --task T-1
+    until [ -e src/T-1.txt ]; do sleep 0.05; done
+    cp normal.json onceward.json; touch state/go
+    "$@" resume 2> refused; echo $? >> codes
+    sed -n 's/.*as process \\([0-9]*\\).*/\\1/p' refused > orphan
+    kill -9 $(cat orphan)
+    "$@" resume 2> resumed; echo $? >> codes
+    """
+    changed = (workspace / "onceward.json").read_text()
+    change(workspace, "builder", normal)
+    (workspace / "normal.json").write_text((workspace / "onceward.json").read_text())
+    (workspace / "onceward.json").write_text(changed)
+    subprocess.run(
+        [*pid_namespace_without_proc(), "sh", "-c", script, "sh", *COMMAND],
+        cwd=workspace,
+        check=False,
+        timeout=HANG_SECONDS,
+        stdout=subprocess.DEVNULL,
+    )
+    refused = (workspace / "refused").read_text()
+    assert "its agent still runs" in refused
+    assert (workspace / "codes").read_text().split() == ["1", "0"], refused
+    assert path.read_text() == "built\n"
+    assert go.exists()
 
 
 @pytest.mark.usefixtures("elsewhere")

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from onceward.agents import program_lock
 from onceward.agents.answer_cache import cache_folder
 from onceward.agents.chat import Chat, ChatAgent
 from onceward.agents.chat_messages import AGENT_TYPE, TEXT_BYTES_MAX
@@ -98,7 +99,7 @@ class _ChatProgramRunner:
             },
             seconds=options.seconds or SECONDS_MAX,
             stdin=None if options.is_argument else text,
-            lock=self._cache_directory / "program.lock",
+            lock=self._cache_directory / program_lock.FILE_NAME,
         )
         output = ProgramOutput(lambda _: None, self._redactor, self._clock)
         result = run_program(program, on_line=output.line, clock=self._clock)

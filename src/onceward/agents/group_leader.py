@@ -1,13 +1,13 @@
 """Group leader: run a program in a process group, and kill the group when its agent has died.
 
-Runs as a script: `group_leader.py LIFELINE STATUS LOCK PROGRAM ARGS…`. A killed agent cannot kill
-its program, which would keep changing files while the next attempt runs. The leader therefore
-watches a pipe to the agent, and holds a lock that the next leader waits for. It imports only the
-standard library, so that it starts in a few milliseconds.
+Runs as a script: `group_leader.py LIFELINE STATUS LOCK PROGRAM ARGS…`, the first three being
+descriptors, LOCK possibly empty. A killed agent cannot kill its program, which would keep changing
+files while the next attempt runs. The leader therefore watches a pipe to the agent, and holds a
+lock that the next agent waits for. It imports only the standard library, so that it starts in a few
+milliseconds.
 """
 
 import _thread
-import fcntl
 import os
 import signal
 import sys
@@ -15,27 +15,25 @@ import sys
 
 def main() -> None:
     """Wait for the start byte, run the program, report its exit status, and wait to be killed."""
-    lifeline, status, lock = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+    lifeline, status = int(sys.argv[1]), int(sys.argv[2])
+    for each in filter(None, sys.argv[1:4]):
+        os.set_inheritable(int(each), False)  # The program gets none of them.
     if not os.read(lifeline, 1):
         return  # The agent died before it sent the start byte.
-    # Before waiting for the lock: the agent may die during that wait.
     _thread.start_new_thread(_end_with, (lifeline,))
-    if lock:
-        fcntl.flock(os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), fcntl.LOCK_EX)
-    _report(status, _run(sys.argv[4:], lifeline, status))
+    _report(status, _run(sys.argv[4:]))
     # Remaining processes are in this group; its leader keeps the group's id from being reused.
     while True:
         signal.pause()
 
 
-def _run(command: list[str], lifeline: int, status: int) -> str:
+def _run(command: list[str]) -> str:
     """Run the program and return its exit status. Spawned, since forking with threads is unsafe."""
     try:
         child = os.posix_spawnp(
             command[0],
             command,
             os.environ,
-            file_actions=[(os.POSIX_SPAWN_CLOSE, lifeline), (os.POSIX_SPAWN_CLOSE, status)],
             # Python ignores these signals; programs rely on their default action.
             setsigdef=(signal.SIGPIPE, signal.SIGXFSZ),
         )

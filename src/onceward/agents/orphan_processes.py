@@ -31,6 +31,7 @@ GONE_SECONDS_MAX: Final = 10.0
 
 _POLL_SECONDS: Final = 0.005
 _PROC: Final = Path("/proc")
+_RUN_VARIABLE: Final = b"ONCEWARD_RUN="
 _LOCK_FLAGS: Final = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
@@ -54,12 +55,13 @@ def end_orphans(
     """Kill the process groups of these agents, wait until they are gone, and return the agents.
 
     A process that merely reuses one of the pids is left alone. So are agents of another machine,
-    boot or pid namespace, whose pids have no meaning here.
+    boot or pid namespace, whose pids have no meaning here. A group that cannot be assigned to a run
+    raises AgentFailed.
     """
     clock = clock or SystemClock()
     ended: list[AgentRecord] = []
     for record in records:
-        if record and record.is_in_this_namespace() and _is_orphaned(record):
+        if record and record.is_in_this_namespace() and _is_orphaned(record, clock):
             end_group(record.pid, clock=clock)
             ended.append(record)
     return ended
@@ -105,7 +107,7 @@ def end_group(group: int, *, clock: Clock) -> None:
             return
         except PermissionError:
             pass  # Some processes belong to another user; the others got the signal.
-        if not any(member.is_alive for member in group_members(group)):
+        if _is_dead(group):
             return
         if clock.monotonic() >= until:
             message = f"process group {group} still exists {GONE_SECONDS_MAX:g} s after SIGKILL"
@@ -114,31 +116,68 @@ def end_group(group: int, *, clock: Clock) -> None:
         clock.sleep(_POLL_SECONDS)
 
 
+def is_certainly_gone(record: AgentRecord) -> bool:
+    """Return whether no process of this agent is left, after `end_orphans`; False if unknown.
+
+    /proc may hide a group, or belong to another pid namespace.
+    """
+    if not record.is_in_this_namespace():
+        return False
+    try:
+        os.killpg(record.pid, 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        pass
+    return bool(group_members(record.pid))
+
+
 def group_members(group: int) -> list[ProcessStat]:
     """Return the processes of a group, including zombies."""
     found = (process_stat(int(each.name)) for each in _PROC.iterdir() if each.name.isdigit())
     return [each for each in found if each is not None and each.group == group]
 
 
-def _is_orphaned(record: AgentRecord) -> bool:
+def _is_dead(group: int) -> bool:
+    """Return whether all processes of a group that got SIGKILL have died, as far as we can see."""
+    if process_stat(os.getpid()) is not None:
+        return not any(each.is_alive for each in group_members(group))
+    # /proc is not ours. A child of ours keeps its group until it is reaped; then ESRCH tells.
+    with contextlib.suppress(ChildProcessError):
+        return os.waitid(os.P_PID, group, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    return False
+
+
+def _is_orphaned(record: AgentRecord, clock: Clock) -> bool:
     """Return whether a process of this agent still runs.
 
     While a group has members, its id is not reused. If the leader exists, its start time identifies
     the group; otherwise the environment of the members names their run.
     """
-    members = group_members(record.pid)
-    if not any(each.is_alive for each in members):
-        return False
-    leader = process_stat(record.pid)
-    if leader is not None and record.started_ticks:
-        return leader.started_ticks == record.started_ticks
-    return any(_is_of_run(each, record) for each in members)
+    until = clock.monotonic() + GONE_SECONDS_MAX
+    while True:
+        members = [each for each in group_members(record.pid) if each.is_alive]
+        leader = process_stat(record.pid)
+        if members and leader is not None and record.started_ticks:
+            return leader.started_ticks == record.started_ticks
+        runs = {_run_of(each) for each in members if each.started_ticks >= record.started_ticks}
+        if runs != {None}:
+            return record.run_id in runs - {None}
+        # The environment of a process that starts or dies is empty for a moment.
+        if clock.monotonic() >= until:
+            message = f"process group {record.pid} still runs, and nothing shows of which run it is"
+            fix = f"see `ps -o pid,user,lstart,cmd -g {record.pid}`; end it, then try again"
+            raise AgentFailed(
+                message, code="AGENT_STUCK", retryable=True, fix=fix, group=record.pid
+            )
+        clock.sleep(_POLL_SECONDS)
 
 
-def _is_of_run(member: ProcessStat, record: AgentRecord) -> bool:
-    if record.run_id is None or member.started_ticks < record.started_ticks:
-        return False
+def _run_of(member: ProcessStat) -> str | None:
+    """Return the run in the environment of a process; None if it names none or is unreadable."""
     with contextlib.suppress(OSError):
         environment = (_PROC / str(member.pid) / "environ").read_bytes().split(b"\0")
-        return f"ONCEWARD_RUN={record.run_id}".encode() in environment
-    return False
+        found = (each for each in environment if each.startswith(_RUN_VARIABLE))
+        if (run := next(found, None)) is not None:
+            return run.removeprefix(_RUN_VARIABLE).decode(errors="replace")
+    return None

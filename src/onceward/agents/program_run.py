@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from onceward.agents import group_leader
+from onceward.agents.program_lock import ProgramLock, program_lock
 from onceward.errors import OncewardError
 from onceward.system import Clock, SystemClock
 
@@ -55,7 +56,7 @@ class Program:
     seconds: float
     #: Its standard input; None for empty input.
     stdin: str | None = None
-    #: Lock file: the program starts only when no earlier process group holds this lock.
+    #: Lock file: the program starts only when the process group of an earlier one has ended.
     lock: Path | None = None
 
 
@@ -84,9 +85,19 @@ def run_program(
 
     The process group does not outlive this process.
     """
+    clock = clock or SystemClock()
+    deadline = clock.monotonic() + program.seconds
     with ExitStack() as stack:
-        running = _start(stack, program)
-        return _ProgramMonitor(running, on_line, clock or SystemClock()).wait(program)
+        lock = None
+        if program.lock is not None:
+            held = program_lock(program.lock, seconds=program.seconds, clock=clock)
+            lock = stack.enter_context(held)
+            if lock is None:
+                return ProgramResult(
+                    exit_code=None, signal=None, has_timed_out=True, stdout="", tail=()
+                )
+        running = _start(stack, program, lock)
+        return _ProgramMonitor(running, on_line, clock).wait(program, deadline)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -97,15 +108,17 @@ class _RunningProgram:
     status: IO[bytes]
 
 
-def _start(stack: ExitStack, program: Program) -> _RunningProgram:
+def _start(stack: ExitStack, program: Program, lock: ProgramLock | None) -> _RunningProgram:
     lifeline, hold_writer = os.pipe()
     status, status_writer = os.pipe()
     lifeline_writer = stack.enter_context(os.fdopen(hold_writer, "wb", buffering=0))
     answer = stack.enter_context(os.fdopen(status, "rb", buffering=0))
-    words = [sys.executable, "-I", "-S", group_leader.__file__, str(lifeline), str(status_writer)]
+    inherited = (lifeline, status_writer, *([lock.descriptor] if lock else []))
+    descriptors = [str(lifeline), str(status_writer), str(lock.descriptor) if lock else ""]
+    words = [sys.executable, "-I", "-S", group_leader.__file__, *descriptors]
     try:
         process = subprocess.Popen(  # noqa: S603 - the program that the user named
-            [*words, str(program.lock or ""), *program.command],
+            [*words, *program.command],
             cwd=program.directory,
             env=dict(program.environment),
             stdin=subprocess.DEVNULL if program.stdin is None else subprocess.PIPE,
@@ -113,7 +126,7 @@ def _start(stack: ExitStack, program: Program) -> _RunningProgram:
             stderr=subprocess.PIPE,
             bufsize=0,
             process_group=0,
-            pass_fds=(lifeline, status_writer),
+            pass_fds=inherited,
         )
     except (OSError, ValueError) as exc:
         raise _refused(program.command, exc) from exc
@@ -121,7 +134,11 @@ def _start(stack: ExitStack, program: Program) -> _RunningProgram:
         os.close(lifeline)
         os.close(status_writer)
     stack.enter_context(process)
+    if lock is not None:
+        stack.callback(lock.forget, process.pid)
     stack.callback(_end_group, process)
+    if lock is not None:
+        lock.record(process.pid, program.environment.get("ONCEWARD_RUN", ""))
     lifeline_writer.write(b"!")
     assert process.stdout is not None, program
     assert process.stderr is not None, program
@@ -162,8 +179,7 @@ class _ProgramMonitor:
         self._stdout = bytearray()
         self._tail: deque[str] = deque(maxlen=TAIL_LINES_MAX)
 
-    def wait(self, program: Program) -> ProgramResult:
-        deadline = self._clock.monotonic() + program.seconds
+    def wait(self, program: Program, deadline: float) -> ProgramResult:
         answer, has_timed_out = self._exchange(program.stdin, deadline)
         _end_group(self._running.process)
         self._drain()

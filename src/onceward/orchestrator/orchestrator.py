@@ -11,15 +11,15 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Final
 
-from onceward.agents.orphan_processes import AgentRecord, end_orphans
+from onceward.agents.orphan_processes import end_orphans
 from onceward.agents.supervisor import Supervisor, SupervisorLimits
 from onceward.errors import Conflict, LedgerDamaged, RunHeld, RunMissing
 from onceward.journal import Record
 from onceward.keys import RULES_VERSION
-from onceward.orchestrator import receipts, run_pruning, run_retention
+from onceward.orchestrator import receipts, run_locks, run_pruning, run_retention
 from onceward.orchestrator.config import WorkspaceConfig
 from onceward.orchestrator.ledger import Ledger, LedgerContents
-from onceward.orchestrator.ledger_replay import RunState, replay, running_agents
+from onceward.orchestrator.ledger_replay import RunState, replay
 from onceward.orchestrator.models import (
     AgentTask,
     CommandExplanation,
@@ -29,7 +29,7 @@ from onceward.orchestrator.models import (
     TaskRunSummary,
 )
 from onceward.orchestrator.progress import Progress
-from onceward.orchestrator.run_locks import OnWait, locked, wait_for_foreign_agents
+from onceward.orchestrator.run_locks import OnWait, locked
 from onceward.orchestrator.run_loop import RunLoop
 from onceward.orchestrator.run_verification import verify_run
 from onceward.orchestrator.task_flow import flow_record
@@ -185,7 +185,7 @@ class Orchestrator:
         return view_of(state, damaged=len(read.damaged))
 
     def explain(self, run_id: str) -> list[CommandExplanation]:
-        """Return why each command was sent, replayed or skipped."""
+        """Return why each command was issued and sent again, and what a resume does with it."""
         return explain_commands(self._read(run_id)[0])
 
     def verify(self, run_id: str) -> RunVerification:
@@ -343,24 +343,20 @@ class Orchestrator:
         return waiting
 
     def _end_orphans(self, on_wait: OnWait | None) -> list[tuple[str, LedgerContents]]:
-        """Kill orphaned agents of all runs of this workspace, or wait for those elsewhere.
+        """Kill orphaned agents and programs of all runs here, or wait for those elsewhere.
 
-        Returns the unfinished runs with their ledgers. A completed run had stopped its agents
-        before it was recorded as done.
+        Returns the unfinished runs with their ledgers. Completed ones had stopped their agents.
         """
         unfinished = [
             (run_id, self._ledger(run_id).read())
             for run_id in self._run_ids()
             if not run_retention.is_done(self.workspace, run_id, self._files)
         ]
-        left = [
-            AgentRecord.from_fields(record, run_id)
-            for run_id, read in unfinished
-            for record in running_agents(read.records)
-        ]
+        left = run_locks.agents_without_exit(unfinished)
         end_orphans(left, clock=self._clock)
         waiting = self._until_stopped(on_wait)
-        wait_for_foreign_agents(left, self.workspace, self._clock, waiting)
+        run_locks.wait_for_foreign_agents(left, self.workspace, self._clock, waiting)
+        run_locks.end_orphaned_programs(self.workspace, self._clock)
         crash_point("orchestrator.resume.after_orphans")
         return unfinished
 

@@ -9,9 +9,17 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from onceward.agents.orphan_processes import AgentRecord, is_agent_lock_held
+from onceward.agents.orphan_processes import (
+    AgentRecord,
+    is_agent_lock_held,
+    is_certainly_gone,
+)
+from onceward.agents.program_lock import end_orphaned_program
+from onceward.agents.protocol import AGENT_TYPES
 from onceward.errors import Conflict, RunHeld
 from onceward.journal.process_lock import HeldProcessLock, acquire_process_lock
+from onceward.orchestrator.ledger import LedgerContents
+from onceward.orchestrator.ledger_replay import running_agents
 from onceward.orchestrator.workspace import Workspace
 from onceward.system import Clock, Files
 
@@ -55,21 +63,40 @@ def locked(
         workspace_lock.release()
 
 
+def agents_without_exit(
+    ledgers: Iterable[tuple[str, LedgerContents]],
+) -> list[AgentRecord | None]:
+    """Return the agents of these runs whose end is not recorded."""
+    return [
+        AgentRecord.from_fields(record, run_id)
+        for run_id, read in ledgers
+        for record in running_agents(read.records)
+    ]
+
+
+def end_orphaned_programs(workspace: Workspace, clock: Clock) -> None:
+    """End programs whose agents were killed; raise AgentFailed if one does not end."""
+    for agent in AGENT_TYPES:
+        end_orphaned_program(workspace.program_lock(agent), clock=clock)
+
+
 def wait_for_foreign_agents(
     agents: Iterable[AgentRecord | None], workspace: Workspace, clock: Clock, on_wait: OnWait | None
 ) -> None:
-    """Raise RunHeld while one of these agents runs in another pid namespace, or wait for its end.
+    """Raise RunHeld while one of these agents runs unseen from here, or wait for its end.
 
-    It cannot be killed from here, and its pid has no meaning here; the lock that it holds tells.
+    In another pid namespace, or where /proc does not show it, it cannot be killed safely; the lock
+    that it holds tells.
     """
     for agent in agents:
-        if agent is None or agent.is_in_this_namespace():
+        if agent is None or is_certainly_gone(agent):
             continue
+        place = "in another container" if not agent.is_in_this_namespace() else "unseen in /proc"
         assert agent.run_id is not None, agent
         while is_agent_lock_held(workspace.agents_lock(agent.run_id)):
             message = (
-                f"{agent.run_id}: its orchestrator has ended, but its agent still runs in another "
-                f"container, as process {agent.pid} on {agent.host}; nothing was started"
+                f"{agent.run_id}: its orchestrator has ended, but its agent still runs {place}, "
+                f"as process {agent.pid} on {agent.host}; nothing was started"
             )
             fix = "end that process or its container, or pass --wait"
             error = RunHeld(message, fix=fix, run_id=agent.run_id, pid=agent.pid)

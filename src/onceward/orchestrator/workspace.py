@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import orjson
 
+from onceward.agents import program_lock
 from onceward.errors import InvalidArgument, StorageError
 from onceward.journal import Record, atomic_file
 from onceward.keys import canonical_json
@@ -60,6 +61,10 @@ class Workspace:
     def cache(self, agent: str) -> Path:
         """Return the directory of cached answers of a type of agent."""
         return self.root / "state" / "cache" / agent
+
+    def program_lock(self, agent: str) -> Path:
+        """Return the lock file of the program that a type of agent wraps."""
+        return self.cache(agent) / program_lock.FILE_NAME
 
     def receipt(self, task_id: str, run_id: str, step: int) -> Path:
         """Return the receipt of one command."""

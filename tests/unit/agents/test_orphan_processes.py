@@ -36,12 +36,12 @@ def recorded(pid: int, run_id: str | None = None) -> AgentRecord:
 class Group:
     """A real process group, as an agent and its child."""
 
-    def __init__(self, mode: str = "stays") -> None:
+    def __init__(self, mode: str = "stays", **env: str) -> None:
         self.leader = subprocess.Popen(
             [sys.executable, "-I", "-S", "-c", GROUP, mode],
             stdout=subprocess.PIPE,
             start_new_session=True,
-            env={"ONCEWARD_RUN": "run-1"},
+            env=env or {"ONCEWARD_RUN": "run-1"},
         )
         assert self.leader.stdout
         self.child = int(self.leader.stdout.readline())
@@ -124,6 +124,21 @@ def test_children_of_a_dead_agent_are_ended(reaped: bool) -> None:
     assert end_orphans([group.record]) == [group.record]
     assert not group.is_alive()
     group.end()
+
+
+def test_h70_a_child_with_a_cleaned_environment_is_not_passed_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nothing proves whose it is, so nothing may start beside it; nor is it killed."""
+    monkeypatch.setattr(orphan_processes, "GONE_SECONDS_MAX", 0.05)
+    group = Group("dies", PATH="/usr/bin")
+    group.leader.wait()
+    with pytest.raises(AgentFailed, match=f"process group {group.leader.pid} ") as caught:
+        end_orphans([group.record])
+    assert caught.value.code == "AGENT_STUCK"
+    assert group.is_alive()
+    group.end()
+    assert end_orphans([group.record]) == []
 
 
 def test_a_group_that_does_not_end_is_reported(

@@ -3,6 +3,7 @@
 import fcntl
 import os
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -23,15 +24,17 @@ from onceward.agents.program_run import (
     ProgramResult,
     run_program,
 )
-from onceward.system import ManualClock
+from onceward.system import Clock, ManualClock
 from onceward.system.redaction import Redactor
 from tests.support.agent_processes import is_running, until
 
 
-def run(*command: str, lines: list[str] | None = None, **fields: Any) -> ProgramResult:
+def run(
+    *command: str, lines: list[str] | None = None, clock: Clock | None = None, **fields: Any
+) -> ProgramResult:
     given = {"directory": Path("/"), "environment": os.environ, "seconds": 60.0, **fields}
     heard = [] if lines is None else lines
-    return run_program(Program(command=command, **given), on_line=heard.append)
+    return run_program(Program(command=command, **given), on_line=heard.append, clock=clock)
 
 
 def test_both_outputs_are_heard_line_by_line() -> None:
@@ -122,39 +125,64 @@ def test_a_process_that_waits_for_a_lock_ends_with_its_agent(tmp_path: Path) -> 
     fcntl.flock(held, fcntl.LOCK_EX)
     child = os.fork()
     if child == 0:
-        run("touch", str(ran), lock=lock)
+        run("touch", str(ran), lock=lock, clock=_Telling(tmp_path / "waits"))
         os._exit(0)
-    keepers: list[int] = []
-
-    def has_begun() -> bool:
-        keepers[:] = [each for each in _processes() if str(lock) in _words(each)]
-        return bool(keepers)
-
-    until(has_begun)
-    until(lambda: _is_waiting(lock))
+    until((tmp_path / "waits").exists)
+    assert not _children(child)
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
-    until(lambda: not any(is_running(each) for each in keepers))
     os.close(held)
     assert not ran.exists()
 
 
-def _processes() -> list[int]:
-    return [int(each.name) for each in Path("/proc").iterdir() if each.name.isdigit()]
+class _Telling(ManualClock):
+    """Makes a file when something waits."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self._path = path
+
+    def sleep(self, seconds: float) -> None:
+        self._path.touch()
+        time.sleep(seconds)
 
 
-def _words(pid: int) -> list[str]:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_text().split("\0")
-    except OSError:
-        return []
+def _children(pid: int) -> str:
+    return Path(f"/proc/{pid}/task/{pid}/children").read_text()
 
 
-def _is_waiting(lock: Path) -> bool:
-    """Say whether a process waits for this lock: those lines begin with an arrow."""
-    number = f":{lock.stat().st_ino} "
-    lines = Path("/proc/locks").read_text().splitlines()
-    return any("->" in line and number in line for line in lines)
+def test_a_wait_for_a_lock_ends_with_the_time_of_the_program(tmp_path: Path) -> None:
+    """As a program that is too slow, and without a start."""
+    lock, ran = tmp_path / "lock", tmp_path / "ran"
+    held = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
+    fcntl.flock(held, fcntl.LOCK_EX)
+    ended = run("touch", str(ran), lock=lock, clock=ManualClock())
+    assert (ended.exit_code, ended.signal, ended.has_timed_out) == (None, None, True)
+    os.close(held)
+    assert not ran.exists()
+
+
+def test_h70_a_program_whose_leader_was_killed_too_is_ended_before_the_next_begins(
+    tmp_path: Path,
+) -> None:
+    """Its group is named in the lock file; after a normal end the file names none."""
+    lock, started = tmp_path / "lock", tmp_path / "pid"
+    environment = {**os.environ, "ONCEWARD_RUN": "run-1"}
+    child = os.fork()
+    if child == 0:
+        script = f"echo $$ > {started}.new; mv {started}.new {started}; sleep 100"
+        run("sh", "-c", script, lock=lock, environment=environment)
+        os._exit(1)
+    until(started.exists)
+    old = int(started.read_text())
+    os.kill(child, signal.SIGSTOP)  # It would end the program.
+    os.kill(os.getpgid(old), signal.SIGKILL)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    assert is_running(old)
+    ended = run("cat", f"/proc/{old}/stat", lock=lock, environment=environment)
+    assert ended.exit_code == 1 or ") Z " in ended.stdout
+    assert lock.read_bytes() == b""
 
 
 def test_output_is_reported_at_a_limited_rate() -> None:

@@ -37,10 +37,21 @@ BUGS: Final = (
         name="a run begins while an agent of a killed run still works in another container",
         harm="The old agent writes into files that the new run has pinned and reviewed.",
         file="orchestrator/run_locks.py",
-        find="        if agent is None or agent.is_in_this_namespace():\n",
+        find="        if agent is None or is_certainly_gone(agent):\n",
         replace="        if agent is None or agent.pid:\n",
         test="tests/system/test_one_orchestrator.py"
         "::test_h70_a_run_is_refused_while_an_orphan_runs_in_another_container",
+        breaks="O1",
+    ),
+    Bug(
+        id="program-without-leader-lives",
+        name="a wrapped program whose agent and group leader were killed goes on",
+        harm="Two programs write the same files, and a snapshot is pinned while one does.",
+        file="agents/program_lock.py",
+        find="end_orphans([self._read()], clock=clock)",
+        replace="end_orphans([], clock=clock)",
+        test="tests/system/test_one_orchestrator.py"
+        "::test_h70_a_wrapped_program_ends_though_its_leader_was_killed_too[False]",
         breaks="O1",
     ),
     Bug(
