@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -37,14 +38,15 @@ class Place:
     def set(self, agent: str, script: str, *options: str) -> None:
         self.agents[agent] = [*EXEC, "--type", agent, *options, "--", "/bin/sh", "-ec", script]
 
-    def onceward(self, *words: str) -> subprocess.CompletedProcess[str]:
+    def onceward(self, *words: str, crash: str = "") -> subprocess.CompletedProcess[str]:
         agents = {name: {"command": command} for name, command in self.agents.items()}
         config = {"schemaVersion": 1, "agents": agents}
         (self.directory / "onceward.json").write_text(json.dumps(config))
         return subprocess.run(
             [sys.executable, "-m", "onceward", *words],
             cwd=self.directory,
-            env={**os.environ, "NO_COLOR": "1", "COLUMNS": "200", "MY_TOKEN": "hunter2hunter2"},
+            env={**os.environ, "NO_COLOR": "1", "COLUMNS": "200", "MY_TOKEN": "hunter2hunter2"}
+            | ({"ONCEWARD_CRASH": crash} if crash else {}),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -173,3 +175,24 @@ def test_h73_prompts_carry_findings_changes_and_tests(place: Place) -> None:
     assert "- the second line is wrong" in place.prompt("implement_changes-0")
     again = place.prompt("review-1")
     assert "Your findings in the last review:\n- the second line is wrong" in again
+
+
+def test_h71_a_redo_of_a_wrapped_build_is_not_taken_for_later_work(place: Place) -> None:
+    """It names its files, also those that were left, not the changelog written after them."""
+    (place.directory / "old.txt").write_text("old")
+    place.set("builder", "cat > /dev/null; echo built | tee a.txt > b.txt; rm -f old.txt")
+    changelog = "cat > /dev/null; echo done >> CHANGELOG.md"
+    place.set("spec_maintainer", changelog, "--verdict", "exit")
+    killed = place.onceward("run", "--task", "T-1", crash="orchestrator.run.before_complete:1:kill")
+    assert killed.returncode == -signal.SIGKILL
+    (place.directory / "a.txt").unlink()
+    resumed = place.onceward("resume")
+    assert resumed.returncode == 0, resumed.stdout + resumed.stderr
+    assert (place.directory / "a.txt").read_text() == "built\n"
+    assert (place.directory / "CHANGELOG.md").read_text() == "done\n"
+    stages = [
+        json.loads(line)["stage"]
+        for line in next((place.directory / "events").iterdir()).read_text().splitlines()
+        if json.loads(line)["kind"] == "command"
+    ]
+    assert stages == ["implement", "review", "update_spec"]

@@ -93,8 +93,9 @@ class AnswerCache:
         self, directory: Path, *, files: Files | None = None, clock: Clock | None = None
     ) -> None:
         """Use this directory, which is created with the first answer."""
-        self._directory = directory
-        self._files = files or SystemFiles()
+        #: Where its files are.
+        self.directory = directory
+        self.files = files or SystemFiles()
         self._clock = clock or SystemClock()
         self._known: OrderedDict[tuple[str, str], AgentAnswer] = OrderedDict()
 
@@ -110,6 +111,17 @@ class AnswerCache:
             return None
         self._remember(answer)
         return answer
+
+    def stored(self, key: str, *, run: str) -> AgentAnswer | None:
+        """Return the answer of this run and key, even if its artifacts have changed."""
+        answer = self._answer_in(self._path(key, run))
+        return answer if answer is not None and (answer.key, answer.run) == (key, run) else None
+
+    def drop(self, key: str, *, run: str) -> None:
+        """Remove an answer whose files have changed; on return this is durable."""
+        self._known.pop((key, run), None)
+        self.files.remove(self._path(key, run))
+        self.files.sync_directory(self.directory)
 
     def find_reusable(self, key: str, *, run: str) -> list[AgentAnswer]:
         """Return reusable answers of other runs to this key, latest first."""
@@ -132,7 +144,8 @@ class AnswerCache:
         kept = artifact_bytes.read(path.with_suffix(".zip"), entry.archive, answer.artifacts)
         if kept is None:
             return False
-        return artifact_bytes.write_back(workspace, kept, tracked, self._files)
+        staging = self.directory / "restored"
+        return artifact_bytes.write_back(workspace, kept, tracked, staging, self.files)
 
     def put(self, answer: AgentAnswer, workspace: Path) -> None:
         """Store an answer; on return the answer and its artifacts are durable.
@@ -142,7 +155,7 @@ class AnswerCache:
         path = self._path(answer.key, answer.run)
         if not is_success(answer.event, answer.payload):
             return
-        artifacts.sync(workspace, [each["path"] for each in answer.artifacts], self._files)
+        artifacts.sync(workspace, [each["path"] for each in answer.artifacts], self.files)
         archive = None
         if answer.basis == "snapshot":
             packed = artifact_bytes.pack(workspace, answer.artifacts, key=answer.key)
@@ -150,12 +163,12 @@ class AnswerCache:
                 answer = replace(answer, basis="")
             else:
                 archive = hashlib.sha256(packed).hexdigest()
-                atomic_file.write(path.with_suffix(".zip"), packed, files=self._files)
+                atomic_file.write(path.with_suffix(".zip"), packed, files=self.files)
         crash_point("agents.cache.before_store")
         at = timestamp(self._clock.now())
         content = {"schemaVersion": SCHEMA_VERSION, "kept_at": at, "archive": archive}
         body = canonical_json({**content, **asdict(answer)}) + b"\n"
-        atomic_file.write(path, body, files=self._files)
+        atomic_file.write(path, body, files=self.files)
         self._remember(answer)
         crash_point("agents.cache.after_store")
 
@@ -175,27 +188,27 @@ class AnswerCache:
         ]
         for name, entry in pruned:
             # The archive last: one without its answer is found by its comment, below.
-            self._files.remove(self._directory / name)
+            self.files.remove(self.directory / name)
             self._known.pop((entry.answer.key, entry.answer.run), None)
         self._remove_archives({name for name, _ in found} - {name for name, _ in pruned})
         return len(pruned)
 
     def _remove_archives(self, answers: Collection[str]) -> None:
         """Remove archives of this cache whose answer is gone."""
-        for name in self._files.names(self._directory):
+        for name in self.files.names(self.directory):
             owner = name.removesuffix(".zip") + ".json"
             if name.endswith(".zip") and _FILE.fullmatch(owner) and owner not in answers:
-                path = self._directory / name
+                path = self.directory / name
                 if artifact_bytes.key_of(path) == f"ik:{name[:64]}":
-                    self._files.remove(path)
+                    self.files.remove(path)
 
     def _path(self, key: str, run: str) -> Path:
-        return self._directory / f"{_digest_in(key)}-{run_digest(run)}.json"
+        return self.directory / f"{_digest_in(key)}-{run_digest(run)}.json"
 
     def _entries(self) -> Iterator[tuple[str, _CacheEntry]]:
         """Yield every answer of this cache with its file name."""
-        for name in self._files.names(self._directory):
-            entry = self._read(self._directory / name) if _FILE.fullmatch(name) else None
+        for name in self.files.names(self.directory):
+            entry = self._read(self.directory / name) if _FILE.fullmatch(name) else None
             if entry is not None and self._path(entry.answer.key, entry.answer.run).name == name:
                 yield name, entry
 
@@ -206,7 +219,7 @@ class AnswerCache:
     def _read(self, path: Path) -> _CacheEntry | None:
         """Return the content of a file; None if it is missing or damaged."""
         try:
-            file = self._files.open_read(path)
+            file = self.files.open_read(path)
         except StorageError:
             return None
         try:

@@ -2,7 +2,8 @@
 
 A key covers the work but not the files that earlier commands made. An answer of another run is
 therefore reused in two cases only. Either the tree equals the command's snapshot and the answer's
-files can be restored, or the inputs contain the digest of every file that was read.
+files can be restored, or the inputs contain the digest of every file that was read. A restore that
+was killed is completed.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from onceward.agents import artifacts
 from onceward.agents.answer_cache import AgentAnswer, AnswerCache
 from onceward.agents.changed_files import FileDigests, difference
 from onceward.agents.protocol import Message
-from onceward.errors import OncewardError
+from onceward.errors import InvalidJson, OncewardError
+from onceward.journal import atomic_file
+from onceward.keys import compact_json, loads
 from onceward.keys.snapshot import DigestCache, Snapshot, snapshot
 
 
@@ -25,7 +28,7 @@ class AnswerReuse:
     def __init__(self, cache: AnswerCache, workspace: Path, run: str) -> None:
         """Look up answers for this run; without a run nothing is reused."""
         self._cache, self._workspace, self._run = cache, workspace, run
-        self._digests = DigestCache()
+        self._files, self._digests = cache.files, DigestCache()
 
     def find(self, message: Message, version: str) -> AgentAnswer | None:
         """Return another run's answer by the same agent version, artifacts restored, or None."""
@@ -39,12 +42,39 @@ class AnswerReuse:
                 return answer
             if answer.basis == "snapshot":
                 now = now or self._current_snapshot()
-                if now is None or now.id != message["version"]["snapshot_id"]:
+                if now is None:
+                    continue
+                if now.id == message["version"]["snapshot_id"]:
+                    self._record_restore(answer, now)
+                elif not self._is_restoring(answer, now):
                     continue
                 tracked = {each.path for each in now.files}
                 if self._cache.restore(answer, self._workspace, tracked):
                     return answer
         return None
+
+    def _record_restore(self, answer: AgentAnswer, now: Snapshot) -> None:
+        """Record what is restored over which tree, so that a restore can be completed."""
+        content = {"for": self._run, "key": answer.key, "of": answer.run, "tree": _tree(now)}
+        atomic_file.write(self._restore_record(), compact_json(content), files=self._files)
+
+    def _is_restoring(self, answer: AgentAnswer, now: Snapshot) -> bool:
+        """Return whether the tree is the recorded one but for restored files of this answer."""
+        try:
+            found: Any = loads(self._restore_record().read_bytes())
+            before = found["tree"]
+            names = (found["for"], found["key"], found["of"])
+            if names != (self._run, answer.key, answer.run):
+                return False
+            made = {each["path"]: each["sha256"] for each in answer.artifacts}
+            changed = difference(before, _tree(now))
+        except (OSError, InvalidJson, KeyError, TypeError, AttributeError):
+            return False
+        is_restored = all(made.get(path) == _tree(now)[path] for path in changed.changed)
+        return is_restored and not changed.deleted
+
+    def _restore_record(self) -> Path:
+        return self._cache.directory / "restoring.json"
 
     def tree_before(self, message: Message, version: str) -> FileDigests | None:
         """Return the tree before the work if it equals the command's snapshot, else None."""

@@ -11,6 +11,7 @@ import io
 import stat
 import zipfile
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -95,11 +96,16 @@ def key_of(path: Path) -> str | None:
 
 
 def write_back(
-    workspace: Path, archived: Sequence[ArchivedFile], tracked: Collection[str], files: Files
+    workspace: Path,
+    archived: Sequence[ArchivedFile],
+    tracked: Collection[str],
+    staging: Path,
+    files: Files,
 ) -> bool:
     """Restore files to their paths. All are checked before the first one is written.
 
-    An existing file of the user is overwritten only if it is in `tracked`.
+    An existing file of the user is overwritten only if it is in `tracked`. Each file is completed
+    in `staging`, which must be on the workspace's file system, and then renamed.
     """
     missing = [each for each in archived if artifacts.check(workspace, each.artifact) is not None]
     for each in missing:
@@ -110,16 +116,26 @@ def write_back(
             return False
         if path not in tracked and (workspace / path).exists():
             return False
-    for each in missing:
-        target = workspace / each.artifact["path"]
-        try:
+    try:
+        files.make_directories(staging)
+        if _device(staging) != _device(workspace):
+            return False
+        for number, each in enumerate(missing):
+            staged, target = staging / str(number), workspace / each.artifact["path"]
+            atomic_file.write(staged, each.content, files=files)
+            staged.chmod(each.mode)
+            with closing(files.open_read(staged)) as file:
+                file.sync()  # A crash must not separate the content from the mode.
             # With default permissions, because these are the user's folders.
             target.parent.mkdir(parents=True, exist_ok=True)
-            atomic_file.write(target, each.content, files=files)
-            target.chmod(each.mode)
-        except (OncewardError, OSError):
-            return False
+            files.replace(staged, target)
+    except (OncewardError, OSError):
+        return False
     return True
+
+
+def _device(path: Path) -> int:
+    return path.stat().st_dev
 
 
 def _matches(content: bytes, artifact: Mapping[str, Any]) -> bool:

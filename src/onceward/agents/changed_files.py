@@ -7,14 +7,14 @@ therefore lists all changes, not only those of the last attempt.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from onceward.agents import artifacts
-from onceward.agents.answer_cache import run_digest
+from onceward.agents.answer_cache import AgentAnswer, run_digest
 from onceward.errors import InvalidArgument, OncewardError, StorageError
 from onceward.journal import atomic_file
 from onceward.keys import compact_json, loads, snapshot
@@ -65,6 +65,26 @@ def difference(before: FileDigests, after: FileDigests) -> TreeDifference:
     )
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Baseline:
+    """The tree before a command."""
+
+    #: The tree before its first attempt, or before a redo of work that had been done.
+    tree: FileDigests
+    #: Changes of the work before a redo that are still there: the redo's answer names them, too.
+    made: Sequence[str] = ()
+    deleted: Sequence[str] = ()
+
+    def is_changed(self, now: FileDigests) -> bool:
+        """Return whether the command has changed the tree; a redo counts only its own changes."""
+        return bool(difference(self.tree, now))
+
+    def changes(self, now: FileDigests) -> TreeDifference:
+        """Return what the command's answer names."""
+        before = {path: digest for path, digest in self.tree.items() if path not in self.made}
+        return difference({**dict.fromkeys(self.deleted, ""), **before}, now)
+
+
 class BaselineStore:
     """Stores the tree before each of the most recent commands."""
 
@@ -82,36 +102,56 @@ class BaselineStore:
         self._digests = digests
         self._files = files or SystemFiles()
 
-    def get_or_record(self, key: str, workspace: Path, *, also: Iterable[str] = ()) -> FileDigests:
+    def get_or_record(self, key: str, workspace: Path, *, also: Iterable[str] = ()) -> Baseline:
         """Return the recorded tree before a command, or record and return the current one."""
+        for recorded in reversed(self._names()):
+            if recorded.endswith(self._suffix(key)):
+                assert self._directory is not None
+                found = _read(self._directory / recorded)
+                if found is not None:
+                    return found
+        return self._record(key, Baseline(tree=read_tree(workspace, self._digests, also=also)))
+
+    def record_redo(
+        self, key: str, workspace: Path, done: AgentAnswer, *, also: Iterable[str] = ()
+    ) -> None:
+        """Record the current tree before work that is done again after this answer."""
+        kept = [each for each in done.artifacts if artifacts.check(workspace, each) is None]
+        made = [*(each["path"] for each in kept), *done.payload.get("other_changes", ())]
+        tree = read_tree(workspace, self._digests, also=also)
+        self._record(key, Baseline(tree=tree, made=made, deleted=done.payload.get("deleted", ())))
+
+    def _record(self, key: str, baseline: Baseline) -> Baseline:
+        """Record the tree before a command, in place of an earlier one of the same key."""
         if self._directory is None:
-            return read_tree(workspace, self._digests, also=also)
-        named = f"{key.removeprefix('ik:')}-{self._run}.json"
+            return baseline
         recorded = self._names()
-        name = next((each for each in recorded if each.endswith(named)), None)
-        if name is not None:
-            found = _read(self._directory / name)
-            if found is not None:
-                return found
-        now = read_tree(workspace, self._digests, also=also)
         number = int(recorded[-1][:8]) + 1 if recorded else 1
-        kept = name or f"{number:08d}-{named}"
-        atomic_file.write(self._directory / kept, compact_json(now), files=self._files)
-        for old in recorded[: -BASELINES_MAX + 1]:
-            self._files.remove(self._directory / old)
-        return now
+        kept = f"{number:08d}-{self._suffix(key)}"
+        content = compact_json(asdict(baseline))
+        atomic_file.write(self._directory / kept, content, files=self._files)
+        for old in recorded:
+            if old in recorded[: -BASELINES_MAX + 1] or old.endswith(self._suffix(key)):
+                self._files.remove(self._directory / old)
+        return baseline
+
+    def _suffix(self, key: str) -> str:
+        return f"{key.removeprefix('ik:')}-{self._run}.json"
 
     def _names(self) -> list[str]:
-        assert self._directory is not None
+        if self._directory is None:
+            return []
         return [each for each in self._files.names(self._directory) if _NAME.fullmatch(each)]
 
 
-def _read(path: Path) -> FileDigests | None:
+def _read(path: Path) -> Baseline | None:
     """Return a recorded tree; None if it cannot be read, so that it is recorded again."""
     try:
-        found = loads(path.read_bytes())
-    except (OSError, InvalidArgument, StorageError):
+        content: Any = loads(path.read_bytes())
+        found = Baseline(**content)
+    except (OSError, InvalidArgument, StorageError, TypeError):
         return None
-    if not isinstance(found, dict) or not all(isinstance(each, str) for each in found.values()):
+    if not isinstance(found.tree, dict) or not isinstance(found.made, list):
         return None
-    return found
+    texts = (*found.tree.values(), *found.made, *found.deleted)
+    return found if all(isinstance(each, str) for each in texts) else None

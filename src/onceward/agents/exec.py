@@ -17,13 +17,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from onceward.agents import artifacts
+from onceward.agents import artifacts, program_lock
 from onceward.agents.answer_cache import cache_folder
 from onceward.agents.changed_files import (
+    Baseline,
     BaselineStore,
     FileDigests,
     TreeDifference,
-    difference,
     read_tree,
 )
 from onceward.agents.exec_options import ACTIONS, ExecOptions
@@ -111,6 +111,7 @@ def exec_agent(
     fields = canonical_json(asdict(options))
     agent = Agent(options.type, version=hashlib.sha256(fields).hexdigest(), environ=env)
     runner = _ProgramRunner(options, agent, env, clock or SystemClock())
+    agent.before_work = runner.begin
     agent.on(*(options.actions or ACTIONS[options.type]))(runner.work)
     return agent
 
@@ -126,9 +127,21 @@ class _ProgramRunner:
         self._clock = clock
         self._redactor = Redactor.from_environment(env)
         kept = cache_folder(options.type, agent.workspace, env)
-        self._lock = kept / "program.lock"
+        self._lock = kept / program_lock.FILE_NAME
         self._digests = DigestCache()
+        self._cache, self._run_id = agent.cache, agent.run_id
         self._baselines = BaselineStore(kept / "begun", run=agent.run_id, digests=self._digests)
+
+    def begin(self, command: Command) -> None:
+        """Record the tree before the command, and before any of its files are restored."""
+        expected = [each["path"] for each in command.expected_outputs]
+        done = self._cache.stored(command.key, run=self._run_id)
+        if done is None:
+            self._baselines.get_or_record(command.key, command.workspace, also=expected)
+            return
+        self._baselines.record_redo(command.key, command.workspace, done, also=expected)
+        # After the record: a kill between the two leaves a redo that begins again.
+        self._cache.drop(command.key, run=self._run_id)
 
     def work(self, command: Command) -> HandlerResult:
         """Run the program, then the check; return the result."""
@@ -139,35 +152,33 @@ class _ProgramRunner:
         result = self._run_program(command)
         self._raise_on_failure(result)
         now = self._tree(command)
-        changed = difference(before, now)
         if self._options.type == "builder":
             if now == start:
                 self._raise_on_question(result, BUILDER_LINES)
-            return self._build_result(command, before, changed)
-        return self._review_result(command, result, changed)
+            return self._build_result(command, before, now)
+        return self._review_result(command, result, before, now)
 
-    def _build_result(
-        self, command: Command, before: FileDigests, changed: TreeDifference
-    ) -> HandlerResult:
-        tests = self._tests(command, has_changed=bool(changed))
+    def _build_result(self, command: Command, before: Baseline, now: FileDigests) -> HandlerResult:
+        tests = self._tests(command, has_changed=before.is_changed(now))
         if self._options.check is not None:
             # Files that the check wrote are part of the tree, but not of the work.
-            changed = difference(before, self._tree(command))
-        paths, payload = self._changes(command, changed)
+            now = self._tree(command)
+        paths, payload = self._changes(command, before.changes(now))
         # A person may have written some of them while the program ran.
         payload |= {"observed": True} if paths else {}
         return self._result("completed", {**payload, "tests": tests}, paths)
 
     def _review_result(
-        self, command: Command, result: ProgramResult, changed: TreeDifference
+        self, command: Command, result: ProgramResult, before: Baseline, now: FileDigests
     ) -> HandlerResult:
-        verdict = self._verdict(result, has_changed=bool(changed))
-        paths, payload = self._changes(command, changed)
+        has_changed = before.is_changed(now)
+        verdict = self._verdict(result, has_changed=has_changed)
+        paths, payload = self._changes(command, before.changes(now))
         if paths and self._options.type == "reviewer":
             payload["observed"] = True  # A person may have made some changes: do not approve them.
         if verdict.comments:
             payload["comments"] = list(verdict.comments)
-        if verdict.status == "updated" and not changed:
+        if verdict.status == "updated" and not has_changed:
             payload["unchanged"] = True
         return self._result(verdict.status, payload, paths)
 

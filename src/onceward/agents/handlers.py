@@ -5,7 +5,9 @@ Only the orchestrator retries, with the retry schedule of agents.
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import socket
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from pathlib import Path
@@ -17,7 +19,11 @@ if TYPE_CHECKING:
     import asyncio
 
 #: Transient errors. HTTP clients wrap them, so the causes of an exception are checked too.
-CONNECTION_ERRORS: Final = (ConnectionError, TimeoutError)
+CONNECTION_ERRORS: Final = (ConnectionError, TimeoutError, socket.gaierror)
+#: Transient, too; Python has no exception classes for them.
+UNREACHABLE_ERRNOS: Final = frozenset(
+    {errno.ENETDOWN, errno.ENETUNREACH, errno.ENETRESET, errno.EHOSTDOWN, errno.EHOSTUNREACH}
+)
 _CAUSES_MAX: Final = 20
 
 
@@ -54,7 +60,7 @@ class HandlerCalls:
         """Return whether another attempt may help: a declared exception or a connection error."""
         if isinstance(exc, self._retryable):
             return True
-        return any(isinstance(each, CONNECTION_ERRORS) for each in _causes(exc))
+        return any(map(_is_connection_error, _causes(exc)))
 
     def _awaited(self, answer: Awaitable[object]) -> object:
         import asyncio  # noqa: PLC0415 - slow to import, and few agents need it
@@ -81,6 +87,12 @@ def version_of(handler: Callable[..., object]) -> str:
         return hashlib.sha256(Path(name).read_bytes()).hexdigest() if name else ""
     except OSError:
         return ""
+
+
+def _is_connection_error(exc: BaseException) -> bool:
+    if isinstance(exc, CONNECTION_ERRORS):
+        return True
+    return isinstance(exc, OSError) and exc.errno in UNREACHABLE_ERRNOS
 
 
 def _causes(exc: BaseException) -> Iterator[BaseException]:

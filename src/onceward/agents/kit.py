@@ -130,6 +130,8 @@ class Agent:
         self.writer = MessageWriter(
             agent_type=wanted, agent_id=agent_id, env=env, clock=self._clock
         )
+        #: Called before a command's work, and before files of a reusable answer are restored.
+        self.before_work: Callable[[Command], None] = lambda _: None
         self._handlers: dict[str, Handler] = {}
         self._stdin_lines = LineQueue()
 
@@ -220,6 +222,7 @@ class Agent:
         kept = self.cache.get(message["idempotency_key"], self.workspace, run=self.run_id)
         if kept is not None:
             return kept
+        self._call_handler(message, self.before_work)
         version = version_of(handler) if self.version is None else self.version
         try:
             answer = self._reuse.find(message, version)
@@ -253,7 +256,7 @@ class Agent:
         except OncewardError:
             return None
 
-    def _call_handler(self, message: Message, handler: Handler) -> object:
+    def _call_handler(self, message: Message, handler: Callable[[Command], object]) -> object:
         try:
             return self._calls.call(handler, Command(message, self.workspace, self))
         except OncewardError as exc:

@@ -1,6 +1,8 @@
 """Reuse: an answer of one run counts in another only where all that it depends on is the same."""
 
 import hashlib
+import os
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +13,7 @@ import pytest
 from onceward.agents import Command, HandlerResult, approved, artifact_bytes, completed
 from onceward.agents.protocol import Message
 from onceward.keys import snapshot
+from onceward.system import crash_points
 from tests.support.agent_messages import a_command
 from tests.support.agent_processes import command as exec_command
 from tests.support.agent_restarts import AgentRestarts, lives, without_ids, write_out
@@ -246,3 +249,64 @@ def test_a_program_in_another_run_begins_with_that_runs_tree(tmp_path: Path) -> 
     (second,) = ask(tmp_path, writes, asked, check="true", run="run-2")
     tests = [each["payload"]["tests"]["status"] for each in (first, second)]
     assert tests == ["pass", "unchanged"]
+
+
+TOOL = """
+cat > /dev/null
+echo x >> state/runs.txt
+if [ -e bin/tool.sh ]; then echo 'It is there already. Anything else?'; exit; fi
+mkdir -p bin; echo 'exit 0' > bin/tool.sh; chmod 755 bin/tool.sh; echo made > made.txt
+"""
+ATOMIC = ("after_open", "after_write", "after_sync", "after_rename", "before_return")
+#: The tree before the work, the plan of the restore, two files, the archive and the answer.
+WRITES = 6
+
+
+@pytest.mark.parametrize("write", range(1, WRITES + 1))
+@pytest.mark.parametrize("point", ATOMIC)
+def test_h73_a_kill_during_a_restore_leaves_no_question_and_no_file(
+    tmp_path: Path, point: str, write: int
+) -> None:
+    """The next process restores the rest, with the rights, and does not run the program."""
+    (tmp_path / "state").mkdir()
+    asked = exec_command(snapshot_id=snapshot(tmp_path).id)
+    line = ("/bin/sh", "-ec", TOOL)
+    (first,) = ask(tmp_path, line, asked, run="run-1")
+    (tmp_path / "bin" / "tool.sh").unlink()
+    (tmp_path / "bin").rmdir()
+    (tmp_path / "made.txt").unlink()
+    child = os.fork()
+    if child == 0:
+        crash_points.arm(f"atomic.write.{point}:{write}:kill")
+        ask(tmp_path, line, asked, run="run-2")
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+    (second,) = ask(tmp_path, line, asked, run="run-2")
+    assert without_ids(second) == without_ids(first)
+    assert (tmp_path / "bin" / "tool.sh").stat().st_mode & 0o777 == 0o755
+    assert (tmp_path / "state" / "runs.txt").read_text() == "x\n"
+    left = {str(each.relative_to(tmp_path)) for each in tmp_path.rglob("*") if each.is_file()}
+    assert {each for each in left if not each.startswith("state/")} == {"bin/tool.sh", "made.txt"}
+
+
+def test_h73_a_restore_that_fails_is_followed_by_the_work(tmp_path: Path) -> None:
+    """The tree before it was recorded first, so that restored files count as changes."""
+    (tmp_path / "state").mkdir()
+    asked = exec_command(snapshot_id=snapshot(tmp_path).id)
+    line = ("/bin/sh", "-ec", TOOL.replace("Anything else?", "Done."))
+    ask(tmp_path, line, asked, run="run-1")
+    (tmp_path / "bin" / "tool.sh").unlink()
+    (tmp_path / "bin").rmdir()
+    (tmp_path / "made.txt").rename(tmp_path / "state" / "made.txt")
+    child = os.fork()
+    if child == 0:
+        crash_points.arm("atomic.write.after_open:4:kill")  # The first file is restored.
+        ask(tmp_path, line, asked, run="run-2")
+        os._exit(0)
+    os.waitpid(child, 0)
+    for each in tmp_path.rglob("*.zip"):
+        each.unlink()
+    (second,) = ask(tmp_path, line, asked, run="run-2")
+    assert (tmp_path / "state" / "runs.txt").read_text() == "x\nx\n"
+    assert second["event"] == "builder.completed"
+    assert [each["path"] for each in second["artifacts"]] == ["bin/tool.sh"]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from onceward.agents import answer_cache as cache_module
-from onceward.agents import artifacts
+from onceward.agents import artifact_bytes, artifacts
 from onceward.agents.answer_cache import ENTRY_DAYS_MAX, AgentAnswer, AnswerCache
 from onceward.system import ManualClock
 from tests.unit.agents.test_answer_cache import KEY, OTHER, an_answer, name_of
@@ -130,6 +130,28 @@ def test_bytes_are_restored_with_their_rights(cached: Cached) -> None:
     assert cached.cache.restore(answer, cached.workspace, {"out.txt"})
     assert script.stat().st_mode & 0o777 == 0o755
     assert (cached.workspace / "out.txt").read_text() == "done"
+
+
+def test_h72_a_persons_own_temporary_file_survives_a_restore(cached: Cached) -> None:
+    """Restored bytes are first written in the cache's folder, not beside the person's files."""
+    answer = cached.put(KEY, basis="snapshot")
+    (cached.workspace / "out.txt").unlink()
+    own = cached.workspace / ".out.txt.tmp"
+    own.write_text("mine")
+    assert cached.cache.restore(answer, cached.workspace, ())
+    assert own.read_text() == "mine"
+    assert (cached.workspace / "out.txt").read_text() == "done"
+
+
+def test_bytes_are_not_restored_onto_another_file_system(
+    cached: Cached, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rename cannot reach it, so the work is done again, and nothing is half restored."""
+    answer = cached.put(KEY, basis="snapshot")
+    (cached.workspace / "out.txt").unlink()
+    monkeypatch.setattr(artifact_bytes, "_device", lambda path: path)
+    assert not cached.cache.restore(answer, cached.workspace, ())
+    assert [each.name for each in cached.workspace.iterdir()] == []
 
 
 @pytest.mark.parametrize("damage", [b"", b"PK", None])

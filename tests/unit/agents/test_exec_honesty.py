@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from onceward.system import crash_points
 from tests.support.agent_processes import command
 from tests.unit.agents.test_exec import ask
 
@@ -74,6 +75,36 @@ def test_h73_a_question_is_shown_within_bounds_and_without_secrets(tmp_path: Pat
     assert "right?" in message
     assert "hunter2" not in message
     assert len(message) < 3000
+
+
+def test_h73_a_redo_reports_what_it_changed_itself(tmp_path: Path) -> None:
+    """The files of its first success were changed since, and others were written after it."""
+    script = "[ -e state/idle ] || echo new > out.txt"
+    build(tmp_path, script, check="true")
+    (tmp_path / "later.txt").write_text("by the next command")
+    (tmp_path / "out.txt").unlink()
+    redone = build(tmp_path, script, check="true")
+    assert [each["path"] for each in redone["artifacts"]] == ["out.txt"]
+    (tmp_path / "out.txt").unlink()
+    (tmp_path / "state" / "idle").touch()
+    idle = build(tmp_path, script, check="true")
+    assert idle["payload"]["tests"]["status"] == "unchanged"
+
+
+@pytest.mark.parametrize("point", ["atomic.write.before_return", "agents.cache.before_store"])
+def test_h73_a_redo_that_is_killed_at_its_begin_is_one(tmp_path: Path, point: str) -> None:
+    """The tree before it is recorded, then its first answer is dropped; a kill splits neither."""
+    build(tmp_path, CHANGES, check="true")
+    (tmp_path / "later.txt").write_text("by the next command")
+    (tmp_path / "out.txt").unlink()
+    crash_points.arm(f"{point}:1:raise")
+    try:
+        with pytest.raises(crash_points.Crashed):
+            build(tmp_path, CHANGES, check="true")
+    finally:
+        crash_points.arm(None)
+    redone = build(tmp_path, CHANGES, check="true")
+    assert [each["path"] for each in redone["artifacts"]] == ["out.txt"]
 
 
 @pytest.mark.parametrize("script", [f"{CHANGES}; echo 'Anything else?'", "rm old.txt; echo 'Ok?'"])

@@ -1,6 +1,8 @@
 """Kit handlers: `def` or `async def`, and which of their failures another attempt may mend."""
 
 import asyncio
+import errno
+import os
 import socket
 import urllib.error
 import urllib.request
@@ -10,7 +12,7 @@ from typing import Any
 import pytest
 
 from onceward.agents import Agent, Command, HandlerResult, completed
-from onceward.agents.handlers import version_of
+from onceward.agents.handlers import HandlerCalls, version_of
 from onceward.errors import InvalidArgument
 from tests.support.agent_messages import a_command
 from tests.support.agent_restarts import AgentRestarts, error_of, lives, no_work, raising
@@ -24,6 +26,24 @@ class RateLimited(Exception):
 
 class Throttled(RateLimited):
     """A kind of it."""
+
+
+@pytest.mark.parametrize(
+    ("error", "is_retryable"),
+    [
+        (socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution"), True),
+        *(
+            (OSError(getattr(errno, name), os.strerror(getattr(errno, name))), True)
+            for name in ("ENETUNREACH", "EHOSTUNREACH", "ENETDOWN", "EHOSTDOWN", "ETIMEDOUT")
+        ),
+        (OSError(errno.ENOSPC, ""), False),
+        (FileNotFoundError(errno.ENOENT, ""), False),
+    ],
+    ids=repr,
+)
+def test_a_network_that_is_away_may_come_back(error: Exception, is_retryable: bool) -> None:
+    """Names that cannot be resolved and hosts that cannot be reached, but not a full disk."""
+    assert HandlerCalls().is_retryable(error) is is_retryable
 
 
 def free_port() -> int:
