@@ -176,7 +176,7 @@ def _wait(session: ChatSession, timeout: float | None) -> None:
         quiet = 0 if is_waiting(status) else quiet + 1
         kept = f"your messages are stored; see `onceward dispatch tail {session.group}`"
         if quiet == 0 and status.group.is_paused and status.in_flight is None:
-            message = f"{session.group} is paused; your messages are stored and wait"
+            message = f"{session.group} is paused; your messages are stored and wait for its resume"
             resume = f"onceward dispatch groups set {session.group} --resume"
             raise Retryable(message, fix=f"run `{resume}`")
         attended = now if quiet or session.is_attended else attended

@@ -94,7 +94,7 @@ def _first(store: Store, group: str, since: str) -> int:
     rows = store.read("dispatch_message_since", group=group, since=timestamp(moment))
     if not rows:
         message = f"since: no message of {group} arrived at {timestamp(moment)} or later"
-        fix = f"pass an earlier time, or a number: onceward dispatch tail {group}"
+        fix = f"pass an earlier time, or a number that onceward dispatch tail {group} shows"
         raise InvalidArgument(message, fix=fix, field="since")
     return int(rows[0][0])
 

@@ -176,7 +176,10 @@ def _git(
         raise StorageError(message, fix="install git, or add it to PATH", path=str(root)) from exc
     except subprocess.TimeoutExpired as exc:
         message = f"git took longer than {GIT_SECONDS_MAX} s to list {root}"
-        raise StorageError(message, fix=_SEE_GIT, path=str(root)) from exc
+        fix = (
+            f"{_SEE_GIT}; if it is slow, let .gitignore leave out large directories of built files"
+        )
+        raise StorageError(message, fix=fix, path=str(root)) from exc
     except subprocess.CalledProcessError as exc:
         said = exc.stderr.decode(errors="replace").strip().partition("\n")[0]
         message = f"git cannot list the files of {root}: {said}"

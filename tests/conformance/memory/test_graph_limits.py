@@ -62,7 +62,7 @@ def test_what_cannot_be_kept_is_refused_by_its_field(
     assert graph.read().entities == ()
 
 
-def test_only_an_observation_is_told_to_go_into_a_file(graph: Graph) -> None:
+def test_only_an_observation_is_advised_to_go_into_a_file(graph: Graph) -> None:
     """A name or a type that is too long can only be shortened."""
     for given in (entity("n" * 5_000), entity("a", kind="t" * 5_000)):
         with pytest.raises(InvalidArgument, match="the limit is") as refused:
