@@ -9,8 +9,8 @@ SHOWN_ON_ERROR = > $(VENV)/pip.log 2>&1 || { cat $(VENV)/pip.log >&2; \
   echo 'error: pip cannot install what is needed; it says why above' >&2; exit 1; }
 # The pages have a target of their own, which knows when they are old.
 EDITABLE := ONCEWARD_SKIP_WEB=1 $(INSTALL)
-# One more than the cores of a small machine: tests wait for processes, disks and pages.
-WORKERS ?= 3
+# Three for each core of a small machine: tests wait for processes, disks and pages.
+WORKERS ?= 6
 # Node.js of the system, or the one that a wheel has brought into $(VENV).
 WITH_NODE := PATH="$$PATH:$(abspath $(BIN))"
 # The console's pages, and what they are made of; a directory is newer when a file came or went.

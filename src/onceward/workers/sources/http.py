@@ -177,8 +177,8 @@ def _parse_position(position: str | None) -> _PageOffset:
     found = _POSITION.fullmatch(position)
     if found is None or (found[2] and found[1] == "0"):
         message = (
-            f"{position[:60]!r} is not a position of an HTTP source, so nothing was read; a position "
-            "is COUNT@TOKEN: COUNT entries were processed of the page that TOKEN of the service names"
+            f"{position[:60]!r} is not a position of an HTTP source, so nothing was read; it must "
+            "be COUNT@TOKEN: COUNT entries processed of the page that TOKEN of the service names"
         )
         fix = "seek to 0@TOKEN, to process that page from its first entry, or to the start"
         raise InvalidCursor(message, fix=fix)
