@@ -331,6 +331,7 @@ def test_a_broken_scenario_is_reported_at_the_start(tmp_path: Path) -> None:
     ran = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stdout) == (2, "")
     assert ran.stderr == (
-        "error: bad.json: actions.implement[0].crash must be kill or exit:0 to exit:255, not 'burn'\n"
+        "error: bad.json: actions.implement[0].crash must be kill or exit:0 to exit:255, "
+        "not 'burn'\n"
         'fix: write "kill" or "exit:3"\n'
     )
