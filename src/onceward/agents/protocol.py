@@ -101,8 +101,8 @@ def schema(kind: str) -> str:
     """Return the shipped JSON Schema of a kind of message."""
     known = dict.fromkeys((*KINDS, *CHAT_KINDS))
     if kind not in known:
-        message = f"kind: there is no message of kind {kind!r:.60}"
-        raise InvalidArgument(message, fix=f"name one of {', '.join(known)}", field="kind")
+        message = f"kind: {kind!r:.60} is not a kind of message, so it has no schema"
+        raise InvalidArgument(message, fix=f"pass one of {', '.join(known)}", field="kind")
     file = resources.files("onceward.agents") / "schemas" / f"{kind}.json"
     return file.read_text(encoding="utf-8")
 

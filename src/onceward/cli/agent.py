@@ -53,8 +53,9 @@ _Check = Annotated[
 _Verdict = Annotated[
     str | None,
     typer.Option(
-        help="How a reviewer or spec_maintainer gives its verdict: json, exit (the exit code) "
-        "or text. Default: json."
+        help='How a reviewer or spec_maintainer gives its verdict: json (`{"verdict": "approved"}` '
+        "at the end), exit (0 approved, 1 changes requested, any other code is a failure) or text "
+        "(a line `VERDICT: approved`). Default: json."
     ),
 ]
 _Timeout = Annotated[
@@ -96,8 +97,9 @@ def exec_(
 ) -> None:
     """Serve as an agent on stdin and stdout: run a program for each command of an orchestrator.
 
-    `onceward run` starts it, as `command` in `onceward.json`. The program gets the prompt; the
-    answer is the files that it changed, the result of the check, or its verdict.
+    `onceward run` starts it: put this line, as a list of words, into `agents.builder.command` of
+    `onceward.json`. The program gets the prompt; the answer is the files that it changed, the
+    result of the check, or its verdict.
 
     Example: `onceward agent exec --type builder --check "pytest -q" -- python fixer.py`
 
@@ -149,7 +151,8 @@ def script(
 ) -> None:
     """Play the part of an agent from a scenario file, for tests; it can also misbehave.
 
-    An orchestrator or a dispatcher starts it, and speaks with it on stdin and stdout.
+    An orchestrator or a dispatcher starts it, and speaks with it on stdin and stdout. Actions that
+    the scenario does not name succeed.
 
     Example: `onceward agent script scenario.json --type builder`
     """

@@ -65,8 +65,8 @@ def chat(
     """Chat with a group's agent: each line is a message, Ctrl-D ends.
 
     With piped input or --json, replies go to standard output, and the command ends when all lines
-    are answered. Exit 1 if the agent failed, the group is paused, no dispatcher runs, or --timeout
-    has passed. Messages stay stored in any case.
+    are answered. Its exit code is then 1 if the agent failed, the group is paused, no dispatcher
+    runs, or --timeout has passed. Messages stay stored in any case.
 
     Example: `onceward chat team --run-agents`
     """

@@ -48,7 +48,8 @@ def list_cursors(
     """List cursors: position, state, lease holder, lag, rate, errors and takeovers.
 
     Lag is in messages and seconds, rate in messages per minute, as last measured by a worker.
-    Internal cursors begin with `~`; a pattern that begins with `~` lists them.
+    Internal cursors begin with `~`; a pattern that begins with `~` lists them. If none matches, the
+    table is empty; exit 0.
 
     Example: `onceward cursors list 'lead_*'`
     """
@@ -180,8 +181,9 @@ def undo(
 ) -> None:
     """Move a cursor back to its position before the last seek; repeat it for earlier seeks.
 
-    Parked messages that the seek discarded are restored, unless they were read since. Without
-    --app, that is unknown: some may then be processed twice. Exit 1 if there is no seek to undo.
+    Parked messages (failed ones, and those blocked behind them by their key) that the seek
+    discarded are restored, unless they were read since. Without --app, that is unknown: some may
+    then be processed twice. Exit 1 if there is no seek to undo.
 
     Example: `onceward cursors undo lead_intake_v1 --yes`
     """

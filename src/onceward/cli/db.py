@@ -23,6 +23,9 @@ app.command()(prepare)
 def migrate(store: StoreUrl = None, json_output: JsonFlag = False) -> None:
     """Create the tables of a store, or bring them up to date; idempotent.
 
+    Most commands that open a store do this, too: run it by hand after an upgrade, or with a role
+    that may create tables.
+
     Example: `onceward db migrate --store sqlite:///work.db`
     """
     from onceward.stores import migrate as bring_up_to_date

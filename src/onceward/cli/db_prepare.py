@@ -40,7 +40,7 @@ def prepare(
     Prints each statement; none can lose data. Each runs in its own transaction: after an
     interruption, repeat the command. Building an index blocks writers; for a large PostgreSQL
     table, run the printed statement with CONCURRENTLY yourself. Exit 1 if a source remains that
-    this command cannot prepare.
+    this command cannot prepare; 0 if only --yes is missing.
 
     Example: `onceward db prepare shop:app --yes`
     """

@@ -131,8 +131,9 @@ def redrive(
 ) -> None:
     """Requeue dead letters, oldest first: pass numbers, or at least one filter.
 
-    A worker's message keeps its place among those with its key; chat messages come after all later
-    ones. Attempts count from 0 again. Letters that are not dead are skipped; exit 1 if all are.
+    A worker's message comes before those of its key that still wait; later ones may have been
+    processed meanwhile. Chat messages come after all later ones. Attempts count from 0 again.
+    Letters that are not dead are skipped; exit 1 if all are, 0 if a filter finds none.
 
     Example: `onceward dead redrive --cursor lead_intake_v1 --yes`
     """
@@ -162,10 +163,10 @@ def drop(
     store: StoreUrl = None,
     json_output: JsonFlag = False,
 ) -> None:
-    """Discard dead letters: pass numbers, or at least one filter. They are not retried.
+    """Discard dead letters: pass numbers, or at least one filter.
 
-    They stay readable for 30 days by default. Letters that are not dead are skipped; exit 1 if all
-    are.
+    They are not retried; no other message was waiting for them. They stay readable for 30 days by
+    default. Letters that are not dead are skipped; exit 1 if all are, 0 if a filter finds none.
 
     Example: `onceward dead drop 7 --reason "a test message" --yes`
     """

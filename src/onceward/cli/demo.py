@@ -50,7 +50,7 @@ def demo(
     ] = None,
     store: Annotated[
         str | None,
-        typer.Option(help="URL of an empty store. Default: a new SQLite file."),
+        typer.Option(help="URL of an empty store, which is kept. Default: a new SQLite file."),
     ] = None,
     json_output: JsonFlag = False,
 ) -> None:

@@ -60,8 +60,8 @@ def send(
 ) -> None:
     """Send a message to a group and print its id; it is in the store when this returns.
 
-    A dispatcher delivers it to the group's agent, now or when one runs. Printed with the id: `new`,
-    `known` or `edited`, and its number in the conversation.
+    A dispatcher delivers it to the group's agent. Without one, the message waits; exit 0.
+    Printed with the id: `new`, `known` or `edited`, and its number in the conversation.
 
     Example: `onceward dispatch send team "good morning" --id mail-1`
     """

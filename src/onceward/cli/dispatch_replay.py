@@ -45,8 +45,8 @@ def replay(
 ) -> None:
     """Deliver a group's messages to its agent again, which answers them again.
 
-    All messages from --since on are repeated. Rejected while the agent works, and if no message
-    from there on was processed.
+    All messages from --since on are repeated, by the dispatcher; earlier replies stay. Rejected
+    while the agent works, and if no message from there on was processed.
 
     Example: `onceward dispatch replay team --since 12 --reason "a wrong price" --yes`
     """
@@ -93,7 +93,10 @@ def _first(store: Store, group: str, since: str) -> int:
     )
     rows = store.read("dispatch_message_since", group=group, since=timestamp(moment))
     if not rows:
-        message = f"since: no message of {group} arrived at {timestamp(moment)} or later"
+        message = (
+            f"since: no message of {group} arrived at {timestamp(moment)} or later; "
+            "nothing was replayed"
+        )
         fix = f"pass an earlier time, or a number that onceward dispatch tail {group} shows"
         raise InvalidArgument(message, fix=fix, field="since")
     return int(rows[0][0])

@@ -65,7 +65,7 @@ _RequestId = Annotated[
     str | None,
     typer.Option(
         help="Idempotency key: the same judgement again adds nothing; "
-        "another one with this id is an error. Default: none."
+        "another one with this id is an error. Default: none; every call adds an entry."
     ),
 ]
 
@@ -148,8 +148,9 @@ def list_entries(
 ) -> None:
     """List the entries of the feedback file, newest first.
 
-    An entry is one judgement. The file is `$CM_FEEDBACK_STORE_PATH`, or by default
-    `~/.cm/feedback/feedback.jsonl`.
+    An entry is one judgement, with its ratings, notes, tags and answers: of a run, of an experiment
+    or in general. The file is `$CM_FEEDBACK_STORE_PATH`, or by default
+    `~/.cm/feedback/feedback.jsonl`. If no entry matches, it prints `no entries`; exit 0.
 
     Example: `onceward feedback list --limit 5 --session lab_1`
     """
@@ -178,7 +179,7 @@ def export(
     ] = None,
     json_output: JsonFlag = False,
 ) -> None:
-    """Export runs, experiments and feedback as one JSON file, and print how many entries it has.
+    """Export runs, experiments and feedback as one JSON file; print its number of feedback entries.
 
     An earlier export is replaced; any other existing file is refused.
 
@@ -197,7 +198,7 @@ def export(
     if json_output:
         print_json({"path": exported.path, "count": exported.count})
     else:
-        print(f"{exported.count} entries in {exported.path}")
+        print(f"{exported.count} feedback entries in {exported.path}")
 
 
 @app.command()
@@ -212,7 +213,8 @@ def poll(
 ) -> None:
     """Print the feedback entries after a cursor, one per line; the next cursor goes to stderr.
 
-    If no entry is printed although the cursor has moved, poll again at once.
+    If no entry is printed although the cursor has moved, only a part of the file was searched: poll
+    again at once.
 
     Example: `onceward feedback poll --since 0 --limit 10 --json`
     """

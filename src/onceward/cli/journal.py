@@ -79,7 +79,8 @@ def poll(
 ) -> None:
     """Print the records after a cursor, one per line; the next cursor goes to stderr.
 
-    If no record is printed although the cursor has moved, poll again at once.
+    If no record is printed although the cursor has moved, only a part of the file was searched:
+    poll again at once. A missing file counts as empty.
 
     Example: `onceward journal poll notes.jsonl --since 0 --limit 10`
     """
@@ -103,7 +104,8 @@ def tail(
     wait: Annotated[
         float | None,
         typer.Option(
-            help="Stop after this many seconds without a record; exit 0. Default: until Ctrl-C."
+            help="Stop after this many seconds without a matching record; exit 0. "
+            "Default: until Ctrl-C."
         ),
     ] = None,
     json_output: Annotated[
@@ -115,6 +117,8 @@ def tail(
     ] = False,
 ) -> None:
     """Print the records after a cursor, then new ones as any process appends them.
+
+    The command also waits for a file that does not exist yet.
 
     Example: `onceward journal tail notes.jsonl --since end`
     """

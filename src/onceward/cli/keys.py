@@ -67,7 +67,7 @@ def ik(
 ) -> None:
     """Print the idempotency key of a command: of its action, task, snapshot, inputs and outputs.
 
-    Warns on stderr about inputs that look as if they change between attempts.
+    Warns on stderr about inputs that look as if they change between attempts; exit 0 even then.
 
     Example: `onceward keys ik --action implement --task T-0042 --snapshot snap-abc123
     --inputs '{"goal":"implement feature X"}'`
@@ -99,8 +99,8 @@ def explain(
 ) -> None:
     """Explain why the keys of two commands differ: print both keys and each difference.
 
-    A command is an object with action, task_id, snapshot_id, inputs and expected_outputs. Exit 0
-    whether they differ or not.
+    A command is an object with action, task_id, snapshot_id and inputs, and optionally
+    expected_outputs. Exit 0 whether they differ or not.
 
     Example: `onceward keys explain @first.json @second.json`
     """
@@ -126,7 +126,8 @@ def lint(
 ) -> None:
     """Find inputs that look as if they change between attempts; exit 1 if there are any.
 
-    Such are times, UUIDs, temporary paths, and names such as `started_at` or `request_id`.
+    With them, a retry gets another key. Such are times, UUIDs, temporary paths, and names such as
+    `started_at` or `request_id`.
 
     Example: `onceward keys lint '{"goal": "x", "started_at": "2026-02-06T12:00:00Z"}'`
     """

@@ -65,7 +65,7 @@ RequireToken = Annotated[
     bool,
     typer.Option(
         "--require-token",
-        help="Require the token for every request. "
+        help="Require the token, which `onceward token show` prints, for every request. "
         "Default: your own processes may read without it.",
     ),
 ]

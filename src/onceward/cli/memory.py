@@ -39,7 +39,8 @@ def recall(
 ) -> None:
     """Summarize what is known about an error, a command or an entity, and which fixes worked.
 
-    At most 200 tokens, for a model. Without a match it prints that nothing is recorded; exit 0.
+    At most 200 tokens, for a model, of what captures and agents recorded. Without a match it prints
+    that nothing is recorded; exit 0.
 
     Example: `onceward memory recall "ModuleNotFoundError: No module named 'yaml'"`
     """
@@ -155,8 +156,9 @@ def history(
 ) -> None:
     """List the changes of an entity, newest first, also of a deleted one.
 
-    A deletion has a number, for `onceward memory restore`. Exit 1 if there was never such an
-    entity.
+    Facts and relations are created, deleted or restored, never edited. `onceward memory restore
+    --change` takes the number of a deletion, not of a restoration. Exit 1 if there was never such
+    an entity.
 
     Example: `onceward memory history "tool#pytest"`
     """
@@ -206,7 +208,8 @@ def restore(
 ) -> None:
     """Restore a deleted entity, or undo one deletion: pass NAME or --change.
 
-    Its observations and relations are restored with it.
+    What was deleted with it is restored; what was deleted before stays deleted. A relation waits
+    until both its entities exist. An entity that is not deleted stays as it is; exit 0.
 
     Example: `onceward memory restore "tool#pytest"`
     """

@@ -40,7 +40,8 @@ Mode = Annotated[
 Repo = Annotated[
     str | None,
     typer.Option(
-        help="Repository, such as `owner/name`. Default: git's remote `origin`, else its directory."
+        help="Repository, such as `owner/name`. "
+        "Default: git's remote `origin`, else the path of the checkout."
     ),
 ]
 Branch = Annotated[str | None, typer.Option(help="Branch. Default: from git.")]
@@ -75,7 +76,7 @@ def capture(
 
     The output is forwarded; what is known is printed at the end on stderr. The exit code is that of
     the command, even if recording fails. It also records whether earlier fixes worked. While the
-    store is unavailable, the record waits on disk.
+    store is unavailable, the record waits on disk for the next memory command.
 
     Example: `onceward memory capture -- pytest -q`
     """
@@ -132,7 +133,7 @@ def fix(
 
     Verified: the same command in the same directory succeeds without the issue. Failed: the issue
     is back. The same strategy and changes are the same fix; applied again after the issue recurred,
-    it is a new attempt.
+    it is a new attempt. Exit 1 if the issue was never recorded.
 
     Example: `onceward memory fix "KeyError: 'id'" --strategy "give every order an id"`
     """

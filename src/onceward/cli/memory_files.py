@@ -44,7 +44,7 @@ def import_(
     """Import a memory file; idempotent, so a failed import can be run again.
 
     What is in the memory stays. Invalid lines, and relations whose entities do not exist, are
-    reported and skipped. Exit 1 if there were such lines and no valid entity.
+    reported and skipped. Exit 1 if there were such lines and no valid entity; 0 if there was one.
 
     Example: `onceward memory import memory.jsonl`
     """
@@ -86,9 +86,10 @@ def export(
 ) -> None:
     """Write the memory as JSON Lines, in the format of the MCP reference memory server.
 
-    Only --yes replaces an existing file; without it, the plan says what would be replaced. A file
-    is written atomically. Without PATH, the summary goes to stderr. Exit 1 if an entity
-    was too large, so that only its newest observations were written.
+    A new file needs no --yes. An existing one is replaced only with --yes; without it, the plan
+    says what would be replaced; exit 0. A file is written atomically. Without PATH, the summary
+    goes to stderr. Exit 1 if an entity was too large, so that only its newest observations were
+    written.
 
     Example: `onceward memory export memory.jsonl`
     """

@@ -31,7 +31,8 @@ def merge(
     """Merge entities whose names are variants of one name, such as `dep#Foo_Bar` and `dep#foo-bar`.
 
     Facts and relations move to the canonical name with their origin; the other entities are
-    soft-deleted. The plan lists these names, and earlier merges that can be undone.
+    soft-deleted. The plan lists these names, and the last merges, for --undo: later facts stay;
+    undo a newer merge of the same entities first.
 
     Example: `onceward memory merge --yes`
     """

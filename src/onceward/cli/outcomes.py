@@ -46,9 +46,10 @@ def list_outcomes(
 ) -> None:
     """List outcomes, newest key first.
 
-    `ambiguous`: started, but never reported a result; to be reconciled. `abandoned`: the same, but
-    declared idempotent, so the next call runs it. `free`: the next call runs it. `expired`: the
-    result is erased, and calls with the key are rejected.
+    `ambiguous`: started, and its lease ended without a result; to be reconciled. `abandoned`: the
+    same, of a function with `on_crash="rerun"`, so the next call runs it. `free`: it failed with a
+    retryable error, was decided as not done, or was forgotten; the next call runs it. `expired`:
+    the result is erased, and calls with the key are rejected.
 
     Example: `onceward outcomes list --state ambiguous --store sqlite:///work.db`
     """
@@ -100,7 +101,9 @@ def reconcile(
     ] = False,
     effect: Annotated[
         str | None,
-        typer.Option(help="Decide only this step of the call. Default: the whole call."),
+        typer.Option(
+            help="Decide only this step; the outcome of the call stays. Default: the whole call."
+        ),
     ] = None,
     actor: _Actor = None,
     yes: Yes = False,
@@ -149,7 +152,8 @@ def forget(
 ) -> None:
     """Erase an outcome: the next call with its key runs again, whatever happened before.
 
-    Its steps are erased, too. Rejected while a call with this key runs.
+    Its steps are erased, too; their effects are not undone, so they may happen twice. Exit 1 if
+    there is no such outcome, or while a call with this key runs.
 
     Example: `onceward outcomes forget shop.charge charge#7 --reason "a test" --yes`
     """

@@ -35,6 +35,8 @@ _Run = Annotated[
 def list_runs(workspace: WorkspaceOption = None, json_output: JsonFlag = False) -> None:
     """List the runs of a workspace, newest first: status, tasks, steps, start and duration.
 
+    Exit 0 even without runs; 2 if the directory has no `onceward.json`.
+
     Example: `onceward runs list`
     """
     found = _orchestrator(workspace).runs()

@@ -42,7 +42,8 @@ def status(
     It settles nothing. Reported are ambiguous outcomes and steps, outcomes past their lease,
     messages that block a cursor, parked messages and dead letters. So are cursors that are paused,
     stuck, abandoned or lagging, and pending deliveries and unsent replies of conversations. With
-    --app, so are positions that a source rejects, or that another version of a consumer wrote.
+    --app, so are positions that a source rejects, or that another version of a consumer wrote. A
+    store that did not exist is created, without findings: exit 0.
 
     Example: `onceward status --app shop:app --store sqlite:///work.db`
     """

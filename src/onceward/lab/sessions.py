@@ -81,7 +81,10 @@ def _read(paths: LabPaths, session_id: str, files: Files) -> LabSession | None:
         return _session(session_id, orjson.loads(text))
     except (KeyError, TypeError, AttributeError, ValueError) as exc:  # ValueError: not JSON.
         message = f"{path} is not a valid session file; it was left unchanged"
-        fix = "remove it; the session's request ids and feedback are in other files"
+        fix = (
+            "remove it, and run the command again: only its open task is lost; "
+            "request ids and feedback are in other files"
+        )
         raise StorageError(message, fix=fix, path=str(path)) from exc
 
 

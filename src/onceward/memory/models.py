@@ -220,7 +220,7 @@ class ChangeAction(StrEnum):
 class EntityChange:
     """One entry in the history of an entity."""
 
-    #: Identifies a deletion for `restore`; None for a creation.
+    #: Number of a deletion or a restoration, None for a creation; `restore` takes a deletion's.
     id: ChangeId | None
     at: str
     action: ChangeAction

@@ -177,7 +177,7 @@ def test_export_writes_where_the_user_may(
         "count": 3,
     }
     ran = run("feedback", "export", "--session", "s")
-    assert ran.out.startswith(f"2 entries in {tmp_path / 'lab' / 'exports' / 'lab-'}")
+    assert ran.out.startswith(f"2 feedback entries in {tmp_path / 'lab' / 'exports' / 'lab-'}")
     assert run("feedback", "export", str(tmp_path / "all.json")).code == 0  # It is an export.
 
 
