@@ -244,7 +244,7 @@ REFUSALS: list[tuple[str, dict[str, Any], str]] = [
     ("record_outcome", {"fix": "fix#nothing"}, "status"),
     ("recall", {"text": 5}, "text"),
     ("explain", {"name": "ghost"}, "'ghost'"),
-    ("forget_everything", {}, "unknown tool"),
+    ("forget_everything", {}, "no tool 'forget_everything'"),
     ("create_entity", {}, "call create_entities"),
 ]
 

@@ -155,7 +155,7 @@ def test_h63_a_frozen_store_is_reported_in_time(
             os.kill(pid, signal.SIGSTOP)
         try:
             refused = _read(client)
-            assert "no answer within 0.5 s" in refused["content"][0]["text"]
+            assert "did not answer within 0.5 s" in refused["content"][0]["text"]
             assert _record(client, number) == "buffered"
         finally:
             for pid in pids:

@@ -18,6 +18,6 @@ def test_web_and_worker_share_keys() -> None:
         "worker, order-1:    {'charged': 'order-1'}",
         "worker, order-2:    {'charged': 'order-2'}",
         "web, order-2:       200 {'charged': 'order-2'} replayed",
-        "web, without a key: 400 the header Idempotency-Key is missing; the request was not run",
+        "web, without a key: 400 Idempotency-Key: the header is missing; the request was not run",
         "charges made: 2",
     ]

@@ -89,7 +89,7 @@ def test_a_mistake_in_the_rules_is_reported_at_the_start(tmp_path: Path) -> None
     rules.write_text('[[alerts]]\nkind = "lag"\nthreshold = "5"\n')
     said = refused("--port", "0", "--config", str(rules))
     assert f"{rules}: alerts[0].threshold: must be a number" in said
-    assert "fix: write threshold = 300, without quotes" in said
+    assert "fix: write a number such as threshold = 300, without quotes" in said
     assert "does not exist" in refused("--config", str(tmp_path / "nope.toml"))
     assert "sqlite:///" in refused("--store", "mysql://x")
 
