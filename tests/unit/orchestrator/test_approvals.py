@@ -85,6 +85,24 @@ def test_h71_a_redo_with_another_result_is_reviewed_again(
     assert (verified.ok, verified.is_as_approved) == (True, True)
 
 
+def test_h71_a_redo_that_reports_something_else_is_reviewed_again(
+    harness: OrchestratorHarness,
+) -> None:
+    """The files are the same, but the reviewer approved a build with another report."""
+    died(harness, "orchestrator.task.after_complete:1")
+    (harness.workspace / "src/T-1.txt").unlink()
+
+    def reporting(command: Message, workspace: Path) -> Record:
+        answer = play(command, workspace)
+        if command["action"] == "implement":
+            answer["payload"] = {"tests": {"status": "pass", "skipped": 7}}
+        return answer
+
+    harness.plays = reporting
+    assert harness.resume().status == "done"
+    assert asked(harness)[:2] == [("T-1", "implement"), ("T-1", "review")]
+
+
 def test_h71_a_redo_with_the_same_result_keeps_its_approval(harness: OrchestratorHarness) -> None:
     """The reviewer saw exactly this: the key is the same, and it is not asked again."""
     died(harness, "orchestrator.task.after_complete:1")

@@ -61,8 +61,7 @@ BUGS: Final = (
         file="orchestrator/approvals.py",
         find='approval.message["inputs"].get("previous") != previous_digest(state, before)',
         replace='"previous" not in approval.message["inputs"]',
-        test=f"{_APPROVALS}"
-        "::test_h71_a_crash_after_any_record_of_a_redo_ends_with_an_approved_tree",
+        test=f"{_APPROVALS}::test_h71_a_redo_that_reports_something_else_is_reviewed_again",
         breaks="O3",
     ),
     Bug(
