@@ -136,7 +136,8 @@ def shown_files(
     if not state.flow[command.stage].approves:
         return {"tree": now}
     untracked = untracked_artifacts(state, workspace, tree.manifest(now) or {})
-    return {"tree": now, "untracked": untracked}
+    # Lists, as they are read back from the ledger.
+    return {"tree": now, "untracked": {path: list(file) for path, file in untracked.items()}}
 
 
 def observed_files(state: RunState, command: CommandState, workspace: Workspace) -> list[str]:
