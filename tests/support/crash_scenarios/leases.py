@@ -1,11 +1,15 @@
 """Cursors and stores under kill -9: one worker after another, and what is left of its work."""
 
 from collections.abc import Sequence
+from typing import Final
+from unittest.mock import patch
 
 from onceward.client import Onceward
 from onceward.client import open as open_handle
 from onceward.cursors import CursorState, Lease
+from onceward.stores import migrations as migrations_module
 from onceward.stores import status
+from onceward.stores.queries import Engine, migrations
 from tests.support.killed_processes import Ack, Life, Place, Scenario
 
 
@@ -140,13 +144,30 @@ class Versions(Holding):
             assert state.version > acknowledged, (state, acknowledged)
 
 
+#: Enough for every kill of a plan to find one that is missing.
+MADE_UP_MIGRATIONS: Final = 30
+
+
+def with_made_up(engine: Engine) -> tuple[tuple[int, str, str], ...]:
+    """Return the migrations of this version and some that a later one could have."""
+    known = migrations(engine)
+    numbers = range(len(known) + 1, len(known) + 1 + MADE_UP_MIGRATIONS)
+    made_up = (
+        (each, f"made_up_{each}", f"create table made_up_{each} (id integer);") for each in numbers
+    )
+    return (*known, *made_up)
+
+
 class Migrating(Scenario):
     """A database that was migrated halfway is migrated to the end by the next who opens it."""
 
     is_empty = True
 
     def work(self, life: int, ack: Ack) -> None:
-        with open_handle(self.url) as ow:
+        with (
+            patch.object(migrations_module, "migrations", with_made_up),
+            open_handle(self.url) as ow,
+        ):
             lease = ow.cursors.acquire("c", "w")
             assert lease is not None, life
             lease.checkpoint("1")
@@ -154,7 +175,10 @@ class Migrating(Scenario):
 
     def settle(self, lives: Sequence[Life]) -> None:
         assert [len(life.acks) for life in lives] == [0] * (len(lives) - 1) + [1]
-        with open_handle(self.url) as ow:
+        with (
+            patch.object(migrations_module, "migrations", with_made_up),
+            open_handle(self.url) as ow,
+        ):
             found = status(ow.store)
             assert not found.pending
             assert not found.unknown
