@@ -7,12 +7,13 @@ import os
 import re
 import sqlite3
 import subprocess
+from contextlib import closing
 from pathlib import Path
 
 import psycopg
 import pytest
 
-from onceward.stores import migrate, open_store
+from onceward.stores import migrate, open_store, status
 from onceward.testing.postgres import PostgresServer, program
 
 ROOT = Path(__file__).parents[2]
@@ -72,6 +73,31 @@ def test_postgres_migrations_sum_to_the_schema(postgres_server: PostgresServer) 
     with psycopg.connect(made, autocommit=True) as connection:
         connection.execute(written("postgres").encode())
     assert postgres_schema(made) == postgres_schema(migrated)
+
+
+def test_reading_the_migrations_creates_nothing_in_sqlite(tmp_path: Path) -> None:
+    """A file without our tables has none of them after its migrations were read."""
+    path = tmp_path / "other.db"
+    other = sqlite3.connect(path)
+    other.execute("create table mine (number integer)")
+    other.close()
+    before = sqlite_schema(path)
+    with closing(open_store(f"sqlite:///{path}")) as store:
+        assert store.applied() == {}
+        assert status(store).pending
+    assert sqlite_schema(path) == before
+
+
+def test_reading_the_migrations_creates_nothing_in_postgres(
+    postgres_server: PostgresServer,
+) -> None:
+    """A database without our tables has none of them after its migrations were read."""
+    url = postgres_server.new_database("without_tables", like="template0")
+    before = postgres_schema(url)
+    with closing(open_store(url)) as store:
+        assert store.applied() == {}
+        assert status(store).pending
+    assert postgres_schema(url) == before
 
 
 @pytest.mark.parametrize("engine", ["sqlite", "postgres"])

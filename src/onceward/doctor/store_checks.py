@@ -13,10 +13,10 @@ from onceward.doctor.directories import examine_place, unreachable
 from onceward.doctor.models import Check
 from onceward.doctor.postgres_server import examine_server
 from onceward.doctor.sqlite_read_only import SqliteFile, UnsettledError
-from onceward.errors import OncewardError, SqlFailed
+from onceward.errors import OncewardError
 from onceward.stores import Store, open_store
 from onceward.stores.base import Row
-from onceward.stores.migrations import EARLIER_FIX, compare
+from onceward.stores.migrations import EARLIER_FIX, compare, read_applied
 from onceward.stores.queries import Engine, migrations
 from onceward.stores.sqlite.second_library import processes_with_two
 from onceward.stores.store_urls import HOME_VARIABLE, STORE_VARIABLE, home
@@ -26,8 +26,8 @@ from onceward.system import Clock, SystemClock
 SKEW_SECONDS_MAX: Final = 5.0
 #: How often a file is checked again because another process opened it meanwhile.
 CHECKS_MAX: Final = 3
-#: PostgreSQL's error codes for a missing table and for missing privileges.
-_UNDEFINED_TABLE, _NOT_ALLOWED = "42P01", "42501"
+#: PostgreSQL's error code for missing privileges.
+_NOT_ALLOWED: Final = "42501"
 _WHY_STORE: Final = "cursors, outcomes, memory and conversations are in it"
 _WHY_SCHEMA: Final = "programs and tables must be of the same version"
 _WHY_INTEGRITY: Final = "a damaged page or index loses rows without an error"
@@ -141,7 +141,7 @@ def _failed(exc: OncewardError) -> Check:
 
 def _store(store: Readable, clock: Clock, *, is_deep: bool) -> Iterator[Check]:
     began = clock.monotonic()
-    applied = _applied(store)
+    applied = read_applied(store)
     millis = (clock.monotonic() - began) * 1000
     detail = f"{store.url} answers in {millis:.1f} ms"
     yield Check(name="store", status="ok", detail=detail, why=_WHY_STORE)
@@ -152,20 +152,6 @@ def _store(store: Readable, clock: Clock, *, is_deep: bool) -> Iterator[Check]:
         yield _store_clock(datetime.fromisoformat(store_time), clock)
     if is_deep:
         yield _integrity(store)
-
-
-def _applied(store: Readable) -> dict[int, str]:
-    """Return the applied migrations, without creating their table."""
-    try:
-        return dict(store.read("list_migrations"))
-    except SqlFailed as exc:
-        if "sqlstate" in exc.context:
-            is_missing = exc.context["sqlstate"] == _UNDEFINED_TABLE
-        else:
-            is_missing = "no such table" in exc.message
-        if is_missing:
-            return {}
-        raise
 
 
 def _schema(known: list[tuple[int, str]], applied: dict[int, str]) -> Check:

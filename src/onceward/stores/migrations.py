@@ -7,13 +7,15 @@ The statements that use them are in `stores/queries/<package>.sql`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
-from onceward.errors import SchemaMismatch
-from onceward.stores.base import Store
+from onceward.errors import SchemaMismatch, SqlFailed
+from onceward.stores.base import Row, Store
 from onceward.stores.queries import INITIAL, migrations
 from onceward.system.crash_points import crash_point
 
+#: PostgreSQL's error code for a missing table.
+_UNDEFINED_TABLE: Final = "42P01"
 #: How to handle a store of an earlier development version.
 EARLIER_FIX: Final = "create a new store, or use the version of Onceward that made it"
 
@@ -30,6 +32,27 @@ class SchemaStatus:
     unknown: tuple[int, ...]
     #: Whether a development version before the initial schema created it.
     is_earlier: bool = False
+
+
+class Readable(Protocol):
+    """A store, or a read-only SQLite file."""
+
+    def read(self, name: str, /, **params: object) -> list[Row]:
+        """Run one of Onceward's read-only queries."""
+
+
+def read_applied(store: Readable) -> dict[int, str]:
+    """Return the applied migrations, without creating their table."""
+    try:
+        return dict(store.read("list_migrations"))
+    except SqlFailed as exc:
+        if "sqlstate" in exc.context:
+            is_missing = exc.context["sqlstate"] == _UNDEFINED_TABLE
+        else:
+            is_missing = "no such table" in exc.message
+        if is_missing:
+            return {}
+        raise
 
 
 def status(store: Store) -> SchemaStatus:

@@ -8,7 +8,7 @@ import os
 import select
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -16,12 +16,13 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 from psycopg_pool import ConnectionPool, PoolTimeout
 
-from onceward.errors import SqlFailed, StoreBusy, StoreUnavailable
+from onceward.errors import StoreBusy, StoreUnavailable
 from onceward.stores import fork_safety
 from onceward.stores.base import Params, Row, Transaction
 from onceward.stores.commit import commit, commit_reporting_unknown
 from onceward.stores.fork_safety import reset_after_fork
 from onceward.stores.framework_transaction import JoinedTransaction, join
+from onceward.stores.migrations import read_applied
 from onceward.stores.postgres.connection_url import parse_url
 from onceward.stores.postgres.error_mapping import mapped_errors
 from onceward.stores.postgres.framework_connection import IDENTITY, JoinedPostgresTransaction
@@ -259,9 +260,7 @@ class PostgresStore(TransactionContext[PostgresTransaction]):
     def applied(self) -> dict[int, str]:
         """Return the migrations applied to this database: their names by number."""
         # A read needs no CREATE privilege and does not wait for a running migration.
-        with suppress(SqlFailed):
-            return dict(self.read("list_migrations"))
-        return self._commit(BEGIN_DEFAULT, _applied)
+        return read_applied(self)
 
     def apply(self, number: int, name: str, sql: str) -> bool:
         """Apply and record a migration in one transaction; some statements cannot run inside it."""

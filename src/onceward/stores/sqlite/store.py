@@ -10,11 +10,11 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from onceward.errors import SqlFailed
 from onceward.stores.base import Params, Row, Transaction
 from onceward.stores.commit import commit
 from onceward.stores.fork_safety import reset_after_fork
 from onceward.stores.framework_transaction import JoinedTransaction, join
+from onceward.stores.migrations import read_applied
 from onceward.stores.placeholders import for_sqlite
 from onceward.stores.queries import Engine
 from onceward.stores.semaphore import FairSemaphore
@@ -235,9 +235,7 @@ class SqliteStore(TransactionContext[SqliteTransaction]):
         """Return the migrations applied to this file: their names by number."""
         self.files.make_directories(self.path.parent)
         # A read does not wait for a writer, which may be frozen.
-        with suppress(SqlFailed):
-            return dict(self.read("list_migrations"))
-        return self.run_in_own_transaction(_applied)
+        return read_applied(self)
 
     def apply(self, number: int, name: str, sql: str) -> bool:
         """Apply and record a migration in one transaction."""
