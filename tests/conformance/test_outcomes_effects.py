@@ -196,6 +196,20 @@ def test_an_intention_is_not_taken_twice(ow: Onceward) -> None:
     place()
 
 
+@pytest.mark.parametrize("name", ["", "\0"])
+def test_a_bad_name_is_reported_as_the_argument(ow: Onceward, calls: Calls, name: str) -> None:
+    """The error names the argument `name`, not the call's key."""
+
+    @ow.once(key="order")
+    def place() -> None:
+        effect(name, calls, "a")
+
+    with pytest.raises(InvalidArgument, match=r"^name: ") as refused:
+        place()
+    assert refused.value.context["field"] == "name"
+    assert calls.made == []
+
+
 def test_a_name_is_used_once_in_a_call(ow: Onceward, calls: Calls) -> None:
     """Two steps of one name would be one step, and the second would silently not happen."""
 

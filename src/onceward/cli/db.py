@@ -43,7 +43,7 @@ def migrate(store: StoreUrl = None, json_output: JsonFlag = False) -> None:
 def status(store: ExistingStoreUrl = None, json_output: JsonFlag = False) -> None:
     """Show applied and pending migrations; exit 1 if the schema does not fit this version.
 
-    Changes nothing. Exit 2 if the SQLite file does not exist.
+    Creates no tables; an SQLite file gets WAL mode. Exit 2 if the SQLite file does not exist.
 
     Example: `onceward db status --store postgresql://localhost/work`
     """
@@ -73,7 +73,8 @@ def status(store: ExistingStoreUrl = None, json_output: JsonFlag = False) -> Non
 def check(store: ExistingStoreUrl = None, json_output: JsonFlag = False) -> None:
     """Check the pages of an SQLite store; exit 1 if one is damaged, 2 if the file is missing.
 
-    Changes nothing. PostgreSQL checks its pages when it reads them, so here it only connects.
+    Creates no tables; an SQLite file gets WAL mode. PostgreSQL checks its pages when it reads them,
+    so here it only connects.
 
     Example: `onceward db check --store sqlite:///work.db`
     """

@@ -120,18 +120,19 @@ def tail(
     from onceward.client import open as open_handle
     from onceward.dispatch.views import plain_item
 
-    with open_handle(store) as ow:
-        chats = conversations(ow)
-        place = 0
-        for page in _pages(chats, group, since, last, is_following=follow):
-            place = page.next_place
-            if json_output:
-                items = [plain_item(each) for each in page.items]
-                print_json({"items": items, "nextCursor": str(page.next_place)})
-            for item in () if json_output else page.items:
-                print(entry(item), flush=True)
-    if not json_output:
-        print(f"next: --since {place}", file=sys.stderr)
+    place: int | None = None
+    try:
+        with open_handle(store) as ow:
+            for page in _pages(conversations(ow), group, since, last, is_following=follow):
+                if json_output:
+                    items = [plain_item(each) for each in page.items]
+                    print_json({"items": items, "nextCursor": str(page.next_place)})
+                for item in () if json_output else page.items:
+                    print(entry(item), flush=True)
+                place = page.next_place
+    finally:  # Ctrl-C ends --follow.
+        if place is not None and not json_output:
+            print(f"next: --since {place}", file=sys.stderr)
 
 
 app.command()(status)

@@ -294,7 +294,8 @@ def _command(agent: str, workdir: Path | None) -> tuple[str, ...]:
         words = shlex.split(agent)
     except ValueError as exc:
         message = f"agent: {exc}"
-        raise InvalidArgument(message, fix="close the quotes", field="agent") from exc
+        fix = "close the quotes, and write a backslash at the end twice"
+        raise InvalidArgument(message, fix=fix, field="agent") from exc
     if workdir is None:
         # Links stay: the Python of a virtual environment is one.
         words = [str(Path(each).absolute()) if Path(each).is_file() else each for each in words]

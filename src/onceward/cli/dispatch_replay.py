@@ -45,8 +45,8 @@ def replay(
 ) -> None:
     """Deliver a group's messages to its agent again, which answers them again.
 
-    All messages from --since on are repeated, by the dispatcher; earlier replies stay. Rejected
-    while the agent works, and if no message from there on was processed.
+    All messages from --since on are repeated, by the dispatcher; earlier replies stay. With
+    --yes it is rejected while the agent works; always, if no message from there on was processed.
 
     Example: `onceward dispatch replay team --since 12 --reason "a wrong price" --yes`
     """

@@ -28,8 +28,9 @@ def doctor(
 ) -> None:
     """Check the system, the installation and the store; print what fails, why, and the fix.
 
-    `note` is a missing optional part, `warn` a guarantee that may not hold, `fail` one that does
-    not hold; exit 1 only on `fail`. Changes nothing, and creates no store.
+    `note` is something optional: a missing part, a hint, or what was not checked; `warn` is a
+    guarantee that may not hold, `fail` one that does not hold; exit 1 only on `fail`. Changes
+    nothing, and creates no store.
 
     Example: `onceward doctor --store postgresql://localhost/work`
     """

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from onceward.cli.output import Fingerprint, JsonFlag, PageJson, group, print_json, print_page
+from onceward.cli.output import (
+    Fingerprint,
+    JsonFlag,
+    PageJson,
+    group,
+    print_json,
+    print_page,
+    reject_fingerprint,
+)
 from onceward.cli.text_tables import print_table
 from onceward.errors import FileMissing, InvalidArgument, Retryable
 
@@ -249,6 +257,7 @@ def wait(
     """
     journal = _journal()
     if since == "end":
+        reject_fingerprint(fingerprint)
         since, fingerprint = journal.end()
     match = _match(session, run, experiment)
     while True:

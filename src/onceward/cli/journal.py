@@ -17,6 +17,7 @@ from onceward.cli.output import (
     json_argument,
     print_json,
     print_page,
+    reject_fingerprint,
 )
 from onceward.errors import InvalidArgument
 
@@ -126,6 +127,7 @@ def tail(
 
     journal, fields = Journal(file), _fields(match)
     if since == "end":
+        reject_fingerprint(fingerprint)
         since, fingerprint = journal.end()
     patience = 3600.0 if wait is None else wait
     while True:

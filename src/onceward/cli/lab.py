@@ -157,9 +157,10 @@ def review(
 ) -> None:
     """Request a review of one run: serve its page, wait for a person's review, and print it.
 
-    With --session, an unfinished review of the same run is resumed. One that was finished while no
-    command waited is printed at once. After a result is printed, the same command requests a new
-    review. Exit 0: there is a result. 1: --timeout has passed. 130: stopped by a signal.
+    With --session, an unfinished review of the same run is resumed, unless the session has
+    requested another review or comparison since; one that was finished while no command waited is
+    printed at once. After a result is printed, the same command requests a new review. Exit 0:
+    there is a result. 1: --timeout has passed. 130: stopped by a signal.
 
     Example: `onceward lab review out/a --json`
     """
@@ -220,10 +221,11 @@ def compare(
 ) -> None:
     """Request a comparison of runs: serve its page, wait for a person's decision, and print it.
 
-    With --session, an unfinished comparison of the same runs is resumed, unless a name, hypothesis,
-    topic or questions are passed that differ. One that was finished while no command waited is
-    printed at once. After a result is printed, the same command requests a new comparison. Exit 0:
-    there is a result. 1: --timeout has passed. 130: stopped by a signal.
+    With --session, an unfinished comparison of the same runs is resumed, unless the session has
+    requested another review or comparison since, or a name, hypothesis, topic or questions are
+    passed that differ. One that was finished while no command waited is printed at once. After a
+    result is printed, the same command requests a new comparison. Exit 0: there is a result. 1:
+    --timeout has passed. 130: stopped by a signal.
 
     Example: `onceward lab compare out/a out/b --name hooks --question "Is B clearer?" --json`
     """

@@ -171,13 +171,18 @@ def check_listen_address(
 
 def _host_of(url: str) -> str:
     """Return the host in an address that people open, having checked that it is one."""
-    parts = urlsplit(url)
-    rest = (parts.path.strip("/"), parts.query, parts.fragment, parts.username)
-    if parts.scheme not in ("http", "https") or not parts.hostname or any(rest):
+    host = None
+    # ValueError: a bracket is not closed, or the port is not a number.
+    with contextlib.suppress(ValueError):
+        parts = urlsplit(url)
+        rest = (parts.path.strip("/"), parts.query, parts.fragment, parts.username)
+        if parts.scheme in ("http", "https") and parts.port != 0 and not any(rest):
+            host = parts.hostname
+    if not host:
         message = f"--public-url {url!r} is not the URL of a server; {_NOT_STARTED}"
         fix = "pass a scheme and a host, without a path, such as https://lab.example"
         raise InvalidArgument(message, fix=fix, field="--public-url")
-    return _bracketed(parts.hostname)
+    return _bracketed(host)
 
 
 def _check_network(proxy: str) -> None:

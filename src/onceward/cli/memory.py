@@ -208,8 +208,9 @@ def restore(
 ) -> None:
     """Restore a deleted entity, or undo one deletion: pass NAME or --change.
 
-    What was deleted with it is restored; what was deleted before stays deleted. A relation waits
-    until both its entities exist. An entity that is not deleted stays as it is; exit 0.
+    What was deleted with it is restored; what was deleted before stays deleted. A relation to
+    another deleted entity waits until that one is restored, too. An entity that is not deleted
+    stays as it is; exit 0.
 
     Example: `onceward memory restore "tool#pytest"`
     """

@@ -88,8 +88,8 @@ def export(
 
     A new file needs no --yes. An existing one is replaced only with --yes; without it, the plan
     says what would be replaced; exit 0. A file is written atomically. Without PATH, the summary
-    goes to stderr. Exit 1 if an entity was too large, so that only its newest observations were
-    written.
+    goes to stderr. Exit 1 if an entity was too large, so that only its newest observations or
+    relations were written.
 
     Example: `onceward memory export memory.jsonl`
     """
@@ -167,7 +167,8 @@ def _print_export_summary(
     else:
         print(f"{_numbers(counts)}{where}", file=sys.stderr if path is None else sys.stdout)
     for name in counts["cut"]:
-        warn(f"{name[:80]!r} is too large: only its newest observations were written")
+        shown = f"{name[:80]!r}"
+        warn(f"{shown} is too large: only its newest observations or relations were written")
     if counts["cut"]:
         raise typer.Exit(1)
 

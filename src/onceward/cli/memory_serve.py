@@ -50,7 +50,8 @@ _Strict = Annotated[
     typer.Option(
         "--strict",
         help="Validate every write against the memory's policy. "
-        "Default: only writes that use its types. Not with --lenient.",
+        "Default: only writes that use its prefixes, types, relations or envelopes. "
+        "Not with --lenient.",
     ),
 ]
 _Lenient = Annotated[

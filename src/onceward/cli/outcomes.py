@@ -46,10 +46,11 @@ def list_outcomes(
 ) -> None:
     """List outcomes, newest key first.
 
-    `ambiguous`: started, and its lease ended without a result; to be reconciled. `abandoned`: the
-    same, of a function with `on_crash="rerun"`, so the next call runs it. `free`: it failed with a
-    retryable error, was decided as not done, or was forgotten; the next call runs it. `expired`:
-    the result is erased, and calls with the key are rejected.
+    `ambiguous`: started, and whether it happened is unknown: its lease ended without a result, or
+    its error left it open; to be reconciled. `abandoned`: its lease ended without a result, of a
+    function with `on_crash="rerun"`, so the next call runs it. `free`: it failed with a retryable
+    error, was decided as not done, was forgotten, or expired more than 30 days ago; the next call
+    runs it. `expired`: its result has expired, and calls with the key are rejected.
 
     Example: `onceward outcomes list --state ambiguous --store sqlite:///work.db`
     """

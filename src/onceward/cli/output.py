@@ -138,6 +138,14 @@ def warn(message: str) -> None:
     print(f"warning: {message}", file=sys.stderr)
 
 
+def reject_fingerprint(fingerprint: str | None) -> None:
+    """Reject --fingerprint with `--since end`: no earlier cursor belongs to it."""
+    if fingerprint is not None:
+        message = "fingerprint: belongs to a cursor, and --since end is none; nothing was read"
+        fix = "omit --fingerprint, or pass the cursor that was printed with it to --since"
+        raise InvalidArgument(message, fix=fix, field="fingerprint")
+
+
 def json_argument(name: str, text: str) -> object:
     """Return the JSON value of an argument: inline, `@file`, or `-` for standard input."""
     from onceward.keys import loads

@@ -13,9 +13,10 @@ app = group("Show or replace the token of this user's servers.")
 def show(json_output: JsonFlag = False) -> None:
     """Print the token of this user's servers; exit 2 if there is none yet.
 
-    Every change over HTTP needs it, and so does each request that does not come from your own
-    processes: from other users, scrapers or proxies. The first server creates it, in
-    `$ONCEWARD_HOME/token`.
+    Clients need it for every change over HTTP, and for each request that does not come from your
+    own processes: from other users, scrapers or proxies. Pages in your browser get one of their
+    own; a memory server with `$ONCEWARD_MEMORY_TOKEN` takes only that one. The first server creates
+    it, in `$ONCEWARD_HOME/token`.
 
     Example: `onceward token show --json`
     """

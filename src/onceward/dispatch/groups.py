@@ -15,7 +15,8 @@ from onceward.stores import Store, Transaction
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]*")
 _NAME_FIX: Final = (
-    f"use 1 to {NAME_CHARACTERS_MAX} letters, digits, and . _ @ + -; begin with a letter or digit"
+    f"use 1 to {NAME_CHARACTERS_MAX} of A-Z, a-z, 0-9 and `. _ @ + -`; the first is a letter or "
+    "digit"
 )
 _SECONDS_MAX: Final = 7 * 24 * 3600.0
 

@@ -93,7 +93,7 @@ def check_session_id(session_id: object) -> str:
     """Return the session id, or raise InvalidArgument if it is unsafe in a path."""
     if not isinstance(session_id, str) or not _SESSION_ID.fullmatch(session_id):
         message = f"sessionId: {session_id!r:.100} is not a valid session id"
-        fix = "use 1 to 80 letters, digits, `_` and `-`; the first is a letter or digit"
+        fix = "use 1 to 80 of A-Z, a-z, 0-9, `_` and `-`; the first is a letter or digit"
         raise InvalidArgument(message, fix=fix, field="sessionId")
     return session_id
 

@@ -54,7 +54,7 @@ def load_task(
     """
     if not _ID.fullmatch(task_id):
         message = f"task: {task_id!r:.80} is not a task id"
-        fix = "pass 1 to 64 letters, digits, `.`, `-` and `_`; the first is a letter or digit"
+        fix = "pass 1 to 64 of A-Z, a-z, 0-9, `.`, `-` and `_`; the first is a letter or digit"
         raise InvalidArgument(message, fix=fix, field="task")
     name = f"{task_id}{_SUFFIX}"
     try:

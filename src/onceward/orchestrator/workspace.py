@@ -121,7 +121,7 @@ def check_task_id(task_id: str) -> str:
     """Return a task id; refuse anything that is not safe in a path."""
     if not _TASK_ID.fullmatch(task_id):
         message = f"task: {task_id!r:.80} is not a task id such as T-0042"
-        fix = "pass 1 to 64 letters, digits, `.`, `-` and `_`; the first is a letter or digit"
+        fix = "pass 1 to 64 of A-Z, a-z, 0-9, `.`, `-` and `_`; the first is a letter or digit"
         raise InvalidArgument(message, fix=fix, field="task")
     return task_id
 

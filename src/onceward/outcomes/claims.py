@@ -363,14 +363,19 @@ def fence_lost(fence: Fence) -> FenceLost:
 
 def check_names(scope: str, key: str) -> None:
     """Reject names that not every store can hold."""
-    for field, name in (("scope", scope), ("key", key)):
-        if not 0 < len(name) <= NAME_CHARS_MAX:
-            message = f"{field}: must have 1 to {NAME_CHARS_MAX} characters, not {len(name)}"
-            fix = "use a digest of it" if name else "pass a text that is not empty"
-            raise InvalidArgument(message, fix=fix, field=field)
-        if "\0" in name or not (name.isascii() or is_encodable(name)):
-            message = f"{field}: has a NUL or an unpaired surrogate, which cannot be stored"
-            raise InvalidArgument(message, fix="remove it, or use a digest", field=field)
+    check_name("scope", scope)
+    check_name("key", key)
+
+
+def check_name(field: str, name: str) -> None:
+    """Reject a name that not every store can hold."""
+    if not 0 < len(name) <= NAME_CHARS_MAX:
+        message = f"{field}: must have 1 to {NAME_CHARS_MAX} characters, not {len(name)}"
+        fix = "use a digest of it" if name else "pass a text that is not empty"
+        raise InvalidArgument(message, fix=fix, field=field)
+    if "\0" in name or not (name.isascii() or is_encodable(name)):
+        message = f"{field}: has a NUL or an unpaired surrogate, which cannot be stored"
+        raise InvalidArgument(message, fix="remove it, or use a digest", field=field)
 
 
 def check_json(result: bytes | None) -> str | None:

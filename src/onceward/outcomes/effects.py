@@ -21,7 +21,7 @@ from onceward.errors import (
     ResultNotStored,
     Retryable,
 )
-from onceward.outcomes.claims import check_names, fence_lost, fence_params
+from onceward.outcomes.claims import check_name, fence_lost, fence_params
 from onceward.outcomes.error_encoding import (
     failure_of,
     is_replayed_error,
@@ -73,7 +73,7 @@ def effect(
         )
         fix = "write with `tx` instead; for effects elsewhere, remove the parameter `tx`"
         raise InvalidArgument(message, fix=fix, field="effect")
-    check_names("effect", name)
+    check_name("name", name)
     if name in call.steps:
         message = f"name: this call has a step {name!r} already; the step was not run again"
         raise InvalidArgument(message, fix="give each step a unique name", field="name")

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from onceward.client import open as open_handle
+from onceward.system import SystemClock
 from tests.support.command_runner import Ran, Run
 from tests.support.dispatch_commands import Place
 
@@ -91,6 +92,23 @@ def test_a_message_with_an_id_is_sent_once(run: Run, place: Place) -> None:
     warned = run("dispatch", "send", "team", "hello?")
     assert warned.out.split()[1] == "new,"
     assert "onceward dispatch serve" in warned.err
+
+
+def test_ctrl_c_ends_tail_with_the_number_to_go_on_from(
+    run: Run, here: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was printed counts; a group that does not exist has no number."""
+
+    def interrupt(_: object, __: float) -> None:
+        raise KeyboardInterrupt
+
+    add(run, here)
+    run("dispatch", "send", "team", "good", "--id", "a")
+    monkeypatch.setattr(SystemClock, "sleep", interrupt)
+    ran = run("dispatch", "tail", "team", "--follow")
+    assert (ran.code, ran.out.count("good"), ran.err) == (130, 1, "next: --since 1\n")
+    assert run("dispatch", "tail", "team", "--follow", "--json").err == ""
+    assert "next:" not in run("dispatch", "tail", "none").err
 
 
 def test_a_conversation_is_printed_in_parts_and_whole(run: Run, here: Place) -> None:

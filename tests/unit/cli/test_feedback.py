@@ -250,6 +250,13 @@ def test_wait_gives_up_in_time(run: Run, path: Path, since: str) -> None:
     assert f"--since {path.stat().st_size}" in ran.err
 
 
+def test_wait_for_new_ones_takes_no_fingerprint(run: Run) -> None:
+    """It would not be checked, so it is rejected."""
+    ran = run("feedback", "wait", "--since", "end", "--fingerprint", "1.2", "--timeout", "0")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith("error: fingerprint: belongs to a cursor")
+
+
 def test_wait_wakes_on_an_append(run: Run, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It blocks until there is an entry that matches."""
     fill(path, 1, experimentId="exp_0")

@@ -78,6 +78,13 @@ def test_tail_stops_after_the_wait(run: Run, path: Path) -> None:
     assert run("journal", "tail", str(path), "--since", "end", "--wait", "0").out == ""
 
 
+def test_a_fingerprint_does_not_belong_to_the_end(run: Run, path: Path) -> None:
+    """It would not be checked, so it is rejected."""
+    ran = run("journal", "tail", str(path), "--since", "end", "--fingerprint", "1.2", "--wait", "0")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith("error: fingerprint: belongs to a cursor")
+
+
 def test_tail_follows_other_processes_and_stops_quietly(path: Path) -> None:
     """Records appear as they are appended; closing the pipe ends it without noise."""
     Journal(path).append({"id": "1"})
