@@ -41,9 +41,10 @@ def migrate(store: StoreUrl = None, json_output: JsonFlag = False) -> None:
 
 @app.command()
 def status(store: ExistingStoreUrl = None, json_output: JsonFlag = False) -> None:
-    """Show applied and pending migrations; exit 1 if the schema does not fit this version.
+    """Show applied, pending and unknown migrations; exit 1 if any is pending or unknown.
 
-    Creates no tables; an SQLite file gets WAL mode. Exit 2 if the SQLite file does not exist.
+    Most commands apply pending ones; unknown ones need the version that made them. Creates no
+    tables; an SQLite file gets WAL mode. Exit 2 if the SQLite file does not exist.
 
     Example: `onceward db status --store postgresql://localhost/work`
     """

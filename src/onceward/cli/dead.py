@@ -42,7 +42,9 @@ _Since = Annotated[
 _State = Annotated[
     Literal["dead", "redriven", "dropped", "all"], typer.Option(help="Only letters in this state.")
 ]
-_Limit = Annotated[int, typer.Option(help="Maximum number of letters, up to 10000.")]
+_Limit = Annotated[
+    int, typer.Option(help="Maximum number of letters that the filter finds, up to 10000.")
+]
 _Actor = Annotated[
     str | None, typer.Option(help="The operator, stored with the letter. Default: your user name.")
 ]
@@ -133,7 +135,7 @@ def redrive(
 
     A worker's message comes before those of its key that still wait; later ones may have been
     processed meanwhile. Chat messages come after all later ones. Attempts count from 0 again.
-    Letters that are not dead are skipped; exit 1 if all are, 0 if a filter finds none.
+    Letters that are not dead are skipped; with --yes, exit 1 if all are, 0 if a filter finds none.
 
     Example: `onceward dead redrive --cursor lead_intake_v1 --yes`
     """
@@ -166,7 +168,8 @@ def drop(
     """Discard dead letters: pass numbers, or at least one filter.
 
     They are not retried; no other message was waiting for them. They stay readable for 30 days by
-    default. Letters that are not dead are skipped; exit 1 if all are, 0 if a filter finds none.
+    default. Letters that are not dead are skipped; with --yes, exit 1 if all are, 0 if a filter
+    finds none.
 
     Example: `onceward dead drop 7 --reason "a test message" --yes`
     """

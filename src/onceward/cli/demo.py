@@ -93,7 +93,7 @@ def _home(keep: Path | None) -> Iterator[Path]:
     home = keep.expanduser().resolve()
     if home.exists() and (not home.is_dir() or any(home.iterdir())):
         message = f"--keep {keep} exists, and is not an empty directory"
-        raise Conflict(message, fix="pass a directory that does not exist", path=str(keep))
+        raise Conflict(message, fix="pass a new or an empty directory", path=str(keep))
     yield home
 
 

@@ -44,8 +44,8 @@ def send(
         str | None,
         typer.Option(
             "--id",
-            help="Idempotency key: the same text again changes nothing, another text edits the "
-            "message. Default: random.",
+            help="Idempotency key: the same message again changes nothing; another text, sender or "
+            "timestamp edits it. Default: random.",
         ),
     ] = None,
     sender: Annotated[str | None, typer.Option(help="The sender. Default: your user name.")] = None,
@@ -60,7 +60,8 @@ def send(
 ) -> None:
     """Send a message to a group and print its id; it is in the store when this returns.
 
-    A dispatcher delivers it to the group's agent. Without one, the message waits; exit 0.
+    A dispatcher delivers it to the group's agent, if the group's trigger matches; else it waits for
+    a message that does. Without a dispatcher it waits, too; exit 0.
     Printed with the id: `new`, `known` or `edited`, and its number in the conversation.
 
     Example: `onceward dispatch send team "good morning" --id mail-1`

@@ -61,7 +61,8 @@ def search(
     query: Annotated[
         str,
         typer.Argument(
-            help='Words or "phrases"; `type:Error`, `key:err#…` and `key:err#*` narrow the search.'
+            help='Words or "phrases", all of which must occur; `type:Error`, `key:err#…` (a name) '
+            "and `key:err#*` (the beginning of names) narrow the search."
         ),
     ],
     limit: Annotated[int, typer.Option(help="Maximum number of entities.", min=1)] = 20,

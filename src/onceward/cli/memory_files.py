@@ -98,7 +98,7 @@ def export(
 
     _reject_directory(path)
     if path is not None and not path.parent.is_dir():
-        message = f"path: {path.parent} does not exist"
+        message = f"path: {path.parent} does not exist; nothing was written"
         raise FileMissing(message, fix="create the directory first", path=str(path))
     with open_memory(store) as memory:
         total = memory.graph.counts()

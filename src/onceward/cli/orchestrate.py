@@ -150,10 +150,14 @@ def resume(
 ) -> None:
     """Resume a run that was stopped or killed, or, with --retry, one that failed.
 
-    Completed steps are not repeated; a run that is done stays unchanged. If files changed since the
-    run recorded them, pass --accept-drift or --redo; without them it asks on a terminal, else exits
-    with 3. Other exit codes: 0 done, 1 failed or held by another orchestrator, 2 bad input or
-    unknown run, 130 stopped by Ctrl-C, 143 by SIGTERM.
+    Completed steps are not repeated; a run that is done stays unchanged. A step that was at work is
+    sent again, on the files as they are: changed ones are copied to `state/kept`, nothing is asked,
+    and --accept-drift and --redo have no effect.
+
+    If no step was at work and files changed since the run recorded them, pass --accept-drift or
+    --redo; without them it asks on a terminal, else exits with 3. Other exit codes: 0 done, 1
+    failed or another orchestrator holds the workspace, 2 bad input or unknown run, 130 stopped by
+    Ctrl-C, 143 by SIGTERM.
 
     Example: `onceward resume --run run-20260301-093000-1a2b3c4d`
     """

@@ -377,7 +377,7 @@ class RunLoop:
             run_id = self.state.run_id
             message = f"this process lost the lock of {run_id}: its file was removed or replaced"
             message += "; the run was stopped, and its completed steps are recorded"
-            fix = f"do not touch state/locks; continue with `onceward resume {run_id}`"
+            fix = f"do not touch state/locks; continue with `onceward resume --run {run_id}`"
             raise RunHeld(message, fix=fix)
         if self.state.unsynced:
             fields = {**fields, "unsynced": self.state.unsynced}

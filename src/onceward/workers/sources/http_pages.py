@@ -122,8 +122,9 @@ class PageClient:
         if status >= 500 or status in _RETRYABLE_STATUSES:
             kind, fix = SourceUnavailable, ""
         elif 300 <= status < 400:
-            fix = f"pass the address it moved to{_moved_to(response)}"
-        raise kind(answer, fix=fix, status=status, retry_after=after)
+            fix = f"redirects are not followed; pass the new address{_moved_to(response)}"
+        message = f"{answer}; the cursor was not moved"
+        raise kind(message, fix=fix, status=status, retry_after=after)
 
 
 @contextmanager
