@@ -10,7 +10,7 @@ import contextlib
 import fcntl
 import os
 import signal
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self
@@ -50,20 +50,30 @@ class AgentRecord(ProcessIdentity):
 
 
 def end_orphans(
-    records: Iterable[AgentRecord | None], *, clock: Clock | None = None
+    records: Iterable[AgentRecord | None],
+    *,
+    clock: Clock | None = None,
+    on_stuck: Callable[[AgentFailed], object] | None = None,
 ) -> list[AgentRecord]:
     """Kill the process groups of these agents, wait until they are gone, and return the agents.
 
     A process that merely reuses one of the pids is left alone. So are agents of another machine,
-    boot or pid namespace, whose pids have no meaning here. A group that cannot be assigned to a run
-    raises AgentFailed.
+    boot or pid namespace, whose pids have no meaning here. A group that does not end, or cannot be
+    assigned to a run, raises AgentFailed; `on_stuck` gets the error instead, and the rest is ended.
     """
     clock = clock or SystemClock()
     ended: list[AgentRecord] = []
     for record in records:
-        if record and record.is_in_this_namespace() and _is_orphaned(record, clock):
-            end_group(record.pid, clock=clock)
-            ended.append(record)
+        if record is None or not record.is_in_this_namespace():
+            continue
+        try:
+            if _is_orphaned(record, clock):
+                end_group(record.pid, clock=clock)
+                ended.append(record)
+        except AgentFailed as exc:
+            if on_stuck is None:
+                raise
+            on_stuck(exc)
     return ended
 
 

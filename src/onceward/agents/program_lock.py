@@ -45,13 +45,15 @@ class ProgramLock:
         self._write(compact_json({**fields, "run_id": run_id}))
 
     def forget(self, leader: int) -> None:
-        """Remove the record, unless a process of the group is still dying."""
-        if not any(each.is_alive for each in group_members(leader)):
+        """Remove the record, unless a process of the group that we may kill is still dying."""
+        if not any(each.is_alive and _may_kill(each.pid) for each in group_members(leader)):
             self._write(b"")
 
     def end_recorded(self, clock: Clock) -> None:
-        """End the recorded group, which has outlived its leader."""
-        end_orphans([self._read()], clock=clock)
+        """End the recorded group, which has outlived its leader, and remove the record."""
+        if (found := self._read()) is not None:
+            end_orphans([found], clock=clock)
+            self._write(b"")
 
     def _write(self, content: bytes) -> None:
         with mapped_os_errors(self._path, "write"):
@@ -101,6 +103,15 @@ def end_orphaned_program(path: Path, *, clock: Clock) -> None:
             message = f"a program still runs and holds {path}; nothing was started"
             fix = f"end the agent that wraps it, which `fuser {path}` shows, then try again"
             raise AgentFailed(message, code="AGENT_STUCK", retryable=True, fix=fix)
+
+
+def _may_kill(pid: int) -> bool:
+    """Return whether a process belongs to us; a child of `sudo`, for example, does not."""
+    try:
+        os.kill(pid, 0)
+    except (PermissionError, ProcessLookupError):
+        return False
+    return True
 
 
 def _is_locked(descriptor: int) -> bool:

@@ -214,13 +214,13 @@ class Dispatcher:
         known = [*noted.values(), *(each.agent for each in self.deliveries.running() if each.agent)]
         found = [json.loads(each) for each in dict.fromkeys(known)]
         records = [AgentRecord.from_fields(each, each.get("run_id")) for each in found]
-        for ended in end_orphans(records, clock=self._clock):
+        for ended in end_orphans(records, clock=self._clock, on_stuck=log.error):
             log.info("ended the agent %s of an earlier process", ended.pid)
         for name in noted:
             self.deliveries.ended(name)
-        for record, ending in self.deliveries.recover():
-            log.info("%s after a crash: %s", record.group, ending.state)
-            self._changed(record.group)
+        for delivery, ending in self.deliveries.recover():
+            log.info("%s after a crash: %s", delivery.group, ending.state)
+            self._changed(delivery.group)
         self._sender.recover()
         self.arrivals.see()
         with self._lock:

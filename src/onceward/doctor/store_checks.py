@@ -15,8 +15,7 @@ from onceward.doctor.postgres_server import examine_server
 from onceward.doctor.sqlite_read_only import SqliteFile, UnsettledError
 from onceward.errors import OncewardError
 from onceward.stores import Store, open_store
-from onceward.stores.base import Row
-from onceward.stores.migrations import EARLIER_FIX, compare, read_applied
+from onceward.stores.migrations import EARLIER_FIX, Readable, compare, read_applied
 from onceward.stores.queries import Engine, migrations
 from onceward.stores.sqlite.second_library import processes_with_two
 from onceward.stores.store_urls import HOME_VARIABLE, STORE_VARIABLE, home
@@ -33,14 +32,11 @@ _WHY_SCHEMA: Final = "programs and tables must be of the same version"
 _WHY_INTEGRITY: Final = "a damaged page or index loses rows without an error"
 
 
-class Readable(Protocol):
-    """A store, or a read-only SQLite file."""
+class CheckableStore(Readable, Protocol):
+    """A store that can also check itself."""
 
     engine: Engine
     url: str
-
-    def read(self, name: str, /, **params: object) -> list[Row]:
-        """Run one of Onceward's read-only queries."""
 
     def problems(self) -> list[str]:
         """Return the problems that the database engine's own check finds."""
@@ -125,7 +121,7 @@ def examine_store(
     return [*_check_readable(store, clock or SystemClock(), is_deep=is_deep), *server]
 
 
-def _check_readable(store: Readable, clock: Clock, *, is_deep: bool) -> list[Check]:
+def _check_readable(store: CheckableStore, clock: Clock, *, is_deep: bool) -> list[Check]:
     try:
         return list(_store(store, clock, is_deep=is_deep))
     except OncewardError as exc:
@@ -139,7 +135,7 @@ def _failed(exc: OncewardError) -> Check:
     return Check(name="store", status="fail", detail=exc.message, why=_WHY_STORE, fix=fix)
 
 
-def _store(store: Readable, clock: Clock, *, is_deep: bool) -> Iterator[Check]:
+def _store(store: CheckableStore, clock: Clock, *, is_deep: bool) -> Iterator[Check]:
     began = clock.monotonic()
     applied = read_applied(store)
     millis = (clock.monotonic() - began) * 1000
@@ -193,7 +189,7 @@ def _store_clock(store_time: datetime, clock: Clock) -> Check:
     )
 
 
-def _integrity(store: Readable) -> Check:
+def _integrity(store: CheckableStore) -> Check:
     problems = store.problems()
     if store.engine == "postgres" and not problems:
         return Check(

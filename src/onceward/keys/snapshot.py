@@ -126,17 +126,25 @@ def snapshot_of(files: Iterator[TrackedFile]) -> Snapshot:
 
 
 def _names(root: Path) -> set[bytes]:
-    """Return the tracked files; git decides, unless it ignores the directory as a whole."""
+    """Return the tracked files; git decides, unless it ignores the directory as a whole.
+
+    Git lists a hidden placeholder of a directory that it ignores, such as `.gitkeep`.
+    """
+    listed: set[bytes] = set()
     if _in_checkout(root):
         listed = set(filter(_is_foreign, _git_names(root)))
-        if listed or not _is_ignored(root):
+        if any(map(_is_visible, listed)) or not _is_ignored(root):
             return listed
-    return set(filter(_is_foreign, _visible_names(root)))
+    return listed.union(filter(_is_foreign, _visible_names(root)))
 
 
 def _is_foreign(name: bytes) -> bool:
     first, slash, _ = name.partition(b"/")
     return os.fsdecode(first) not in (OWN_FOLDERS if slash else OWN_FILES)
+
+
+def _is_visible(name: bytes) -> bool:
+    return not any(part.startswith(b".") for part in name.split(b"/"))
 
 
 def _in_checkout(root: Path) -> bool:

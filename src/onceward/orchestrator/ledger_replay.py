@@ -232,8 +232,7 @@ def _sent(state: RunState, record: Record) -> None:
     beside = record.get("untracked")
     found = None if beside is None else {path: (file[0], file[1]) for path, file in beside.items()}
     command.untracked.append(found)
-    if not state.flow[command.stage].approves:
-        state.observed.clear()  # They were backed up before this record.
+    state.observed.clear()  # They were backed up before this record.
 
 
 def _answered(state: RunState, record: Record) -> None:
@@ -307,7 +306,8 @@ def _drift_accepted(state: RunState, record: Record) -> None:
     if task is not None and task.id in state.pinned:
         state.pinned[task.id] = record["to"]
         if not state.of_task(task.id):
-            state.base_snapshots[task.id] = record["to"]
+            # It starts again, so that files that an earlier task's approval covers are reviewed.
+            del state.pinned[task.id], state.base_snapshots[task.id]
 
 
 def _agent_started(state: RunState, record: Record) -> None:

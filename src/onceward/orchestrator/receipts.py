@@ -140,10 +140,8 @@ def shown_files(
     return {"tree": now, "untracked": {path: list(file) for path, file in untracked.items()}}
 
 
-def observed_files(state: RunState, command: CommandState, workspace: Workspace) -> list[str]:
-    """Return files that changed during earlier commands, if this one may overwrite them."""
-    if state.flow[command.stage].approves:
-        return []
+def observed_files(state: RunState, workspace: Workspace) -> list[str]:
+    """Return files that changed during earlier commands; any command may overwrite them."""
     return [each for each in state.observed if os.path.lexists(workspace.root / each)]
 
 

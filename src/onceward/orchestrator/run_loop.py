@@ -275,7 +275,7 @@ class RunLoop:
             "deadline": self._deadline(command.stage),
             "retry": {"attempt": attempt, "max_attempts": self.limits.attempts_max},
         }
-        tree = self.back_up_changes(receipts.observed_files(self.state, command, self.workspace))
+        tree = self.back_up_changes(receipts.observed_files(self.state, self.workspace))
         message = self._context.add_to(message, command, self.state, tree)
         shown = receipts.shown_files(self.state, command, self.workspace, self._tree, tree)
         self.record("command.sent", step=command.step, attempt=attempt, **shown)

@@ -136,7 +136,11 @@ def test_h70_a_child_with_a_cleaned_environment_is_not_passed_over(
     with pytest.raises(AgentFailed, match=f"process group {group.leader.pid} ") as caught:
         end_orphans([group.record])
     assert caught.value.code == "AGENT_STUCK"
+    stuck: list[AgentFailed] = []
+    assert end_orphans([group.record, group.record, None], on_stuck=stuck.append) == []
+    assert [each.code for each in stuck] == ["AGENT_STUCK"] * 2
     assert group.is_alive()
+    monkeypatch.undo()
     group.end()
     assert end_orphans([group.record]) == []
 

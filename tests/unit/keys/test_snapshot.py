@@ -87,6 +87,15 @@ def test_visible_files_count_in_a_directory_that_git_ignores(pattern: str, tmp_p
     assert snapshot(tmp_path / "work").id != first.id
 
 
+def test_visible_files_count_beside_a_placeholder_in_an_ignored_directory(tmp_path: Path) -> None:
+    """Git lists `.gitkeep`, which is no reason to leave all else out."""
+    git(tmp_path, "init", "-q")
+    make(
+        tmp_path, {".gitignore": "work/*\n!work/.gitkeep\n", "work/.gitkeep": "", "work/a.py": "a"}
+    )
+    assert [file.path for file in snapshot(tmp_path / "work").files] == [".gitkeep", "a.py"]
+
+
 def test_git_decides_in_a_checkout_without_files_that_count(tmp_path: Path) -> None:
     """Ignored files are none of the work, also before the first other file."""
     git(tmp_path, "init", "-q")

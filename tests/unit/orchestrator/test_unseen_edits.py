@@ -229,6 +229,28 @@ def test_h72_an_edit_during_a_wrapped_build_is_kept_before_the_specification(
     assert MINE in copies(harness)
 
 
+def test_h72_an_edit_during_a_wrapped_build_is_kept_before_the_review(
+    harness: OrchestratorHarness,
+) -> None:
+    """A wrapped reviewer may format what it reads."""
+    app = harness.workspace / "app.py"
+    app.write_text("old\n")
+
+    def wrapped(command: Message, workspace: Path) -> Record:
+        said = play(command, workspace)
+        if command["action"] == "implement":
+            app.write_text(MINE)
+            said["payload"] |= {"observed": True}
+            said["paths"] = [*said["paths"], "app.py"]
+        elif command["action"] == "review" and app.read_text() == MINE:
+            app.write_text("formatted\n")
+        return said
+
+    harness.plays = wrapped
+    assert harness.run().status == "done"
+    assert MINE in copies(harness)
+
+
 def test_what_was_copied_is_not_looked_at_before_every_later_command(
     harness: OrchestratorHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -252,9 +274,14 @@ def test_what_was_copied_is_not_looked_at_before_every_later_command(
     assert given == [[path] for path in ("src/T-1.txt", "SPEC.md", "src/T-2.txt") for _ in "ab"]
 
 
-def test_h71_an_edit_between_two_tasks_is_reviewed(harness: OrchestratorHarness) -> None:
+@pytest.mark.parametrize(
+    "point", ["orchestrator.task.after_complete:1", "orchestrator.task.after_pin:2"]
+)
+def test_h71_an_edit_between_two_tasks_is_reviewed(
+    point: str, harness: OrchestratorHarness
+) -> None:
     """The process died after the first task; its file was changed, and that was accepted."""
-    died(harness, "orchestrator.task.after_complete:1")
+    died(harness, point)
     (harness.workspace / "src/T-1.txt").write_text(MINE)
     assert harness.resume(accept_drift=True).status == "done"
     assert asked(harness) == [
