@@ -222,10 +222,13 @@ class _Worker:
             with suppress(OncewardError):
                 self._repeat()
         self.disk.heal()
+        if self.ow is None and not is_lasting:
+            # To open it would do what was refused.
+            self.tell(inside=digest_of(self.path))
         ow = self.ow or opened(self.path)
         assert isinstance(ow.store, SqliteStore)
         assert not ow.store.database.write_lock.is_held_by_caller, "it still holds the write lock"
-        if not is_lasting:
+        if self.ow is not None and not is_lasting:
             self.tell(inside=digest(ow.store.select))
         self.tell(finished=self.scenario.finish(ow))
         ow.close()
