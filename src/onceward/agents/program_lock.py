@@ -50,10 +50,14 @@ class ProgramLock:
             self._write(b"")
 
     def end_recorded(self, clock: Clock) -> None:
-        """End the recorded group, which has outlived its leader, and remove the record."""
+        """End the recorded group, which has outlived its leader, and remove the record.
+
+        In another pid namespace it cannot be ended from here, so its record stays.
+        """
         if (found := self._read()) is not None:
             end_orphans([found], clock=clock)
-            self._write(b"")
+            if found.is_in_this_namespace():
+                self._write(b"")
 
     def _write(self, content: bytes) -> None:
         with mapped_os_errors(self._path, "write"):

@@ -3,12 +3,14 @@
 import fcntl
 import os
 import signal
+import subprocess
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from onceward.agents.program_lock import end_orphaned_program
 from onceward.agents.program_output import (
     BURST_LINES,
     LINE_CHARACTERS_MAX,
@@ -24,7 +26,8 @@ from onceward.agents.program_run import (
     ProgramResult,
     run_program,
 )
-from onceward.system import Clock, ManualClock
+from onceward.keys import compact_json
+from onceward.system import Clock, ManualClock, ProcessIdentity, SystemClock
 from onceward.system.redaction import Redactor
 from tests.support.agent_processes import is_running, until
 
@@ -183,6 +186,21 @@ def test_h70_a_program_whose_leader_was_killed_too_is_ended_before_the_next_begi
     ended = run("cat", f"/proc/{old}/stat", lock=lock, environment=environment)
     assert ended.exit_code == 1 or ") Z " in ended.stdout
     assert lock.read_bytes() == b""
+
+
+@pytest.mark.parametrize("is_elsewhere", [True, False])
+def test_only_a_program_that_could_be_ended_is_forgotten(
+    is_elsewhere: bool, tmp_path: Path
+) -> None:
+    """One in another pid namespace may still run, and can be ended from there only."""
+    with subprocess.Popen(["true"]) as gone:
+        fields = ProcessIdentity.of_child(gone.pid).to_fields()
+    namespace = fields["pid_namespace"] + is_elsewhere
+    record = compact_json({**fields, "pid_namespace": namespace, "run_id": "run-1"})
+    lock = tmp_path / "program.lock"
+    lock.write_bytes(record)
+    end_orphaned_program(lock, clock=SystemClock())
+    assert lock.read_bytes() == (record if is_elsewhere else b"")
 
 
 def test_output_is_reported_at_a_limited_rate() -> None:
