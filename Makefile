@@ -15,7 +15,10 @@ WORKERS ?= 6
 WITH_NODE := PATH="$$PATH:$(abspath $(BIN))"
 # The console's pages, and what they are made of; a directory is newer when a file came or went.
 PAGES := src/onceward/console/built/sources.sha256
-WEB := $(shell find web -maxdepth 1 -type f) $(shell find web/src)
+WEB := $(shell find web -maxdepth 1 -type f) $(shell find web/src -not -name schema.d.ts)
+# Types of the JSON API, generated from the server's OpenAPI document; only tsc reads them.
+API_TYPES := web/src/api/schema.d.ts
+API_DOCUMENT := build/openapi.json
 
 .PHONY: run demo web test lint lint-web prove soak bench screens docs weight clean constraints
 
@@ -42,7 +45,7 @@ lint: $(VENV)/.installed-dev
 	@$(WITH_NODE); if command -v npm > /dev/null; then $(MAKE) --no-print-directory lint-web; \
 	  else echo 'warning: no npm, so the pages are not checked; fix: install Node.js' >&2; fi
 
-lint-web: web/node_modules/.package-lock.json
+lint-web: web/node_modules/.package-lock.json $(API_TYPES)
 	@cd web && $(WITH_NODE) npm run --silent check
 
 # All campaigns, 20 to 25 minutes; then the report, and the pages made from it.
@@ -69,7 +72,7 @@ weight: $(VENV)/.installed-dev
 	@$(BIN)/python -m docs.make.weight $(ARGS)
 
 clean:
-	rm -rf $(VENV) build dist tests/npm/node_modules web/node_modules $(dir $(PAGES)) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) build dist tests/npm/node_modules web/node_modules $(API_TYPES) $(dir $(PAGES)) .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Pin what is installed now; names and versions only.
@@ -140,6 +143,10 @@ $(VENV)/.node: | $(VENV)/bin/python
 # ONCEWARD_SKIP_WEB=1 goes without: the console then says how to make them.
 $(PAGES): $(WEB) hatch_build.py | $(VENV)/.node
 	@$(WITH_NODE) $(BIN)/python hatch_build.py
+
+$(API_TYPES): $(shell find src/onceward docs/make -name '*.py') | $(VENV)/.installed-dev web/node_modules/.package-lock.json
+	@$(BIN)/python -m docs.make.openapi $(API_DOCUMENT)
+	@cd web && $(WITH_NODE) npm run --silent types -- $(abspath $(API_DOCUMENT))
 
 web/node_modules/.package-lock.json: web/package.json web/package-lock.json | $(VENV)/.node
 	@cd web && $(WITH_NODE) npm ci --ignore-scripts --no-audit --no-fund --loglevel error > /dev/null

@@ -23,8 +23,8 @@ except ImportError:  # Needed by pip only, not by `python hatch_build.py`.
 ROOT: Final = Path(__file__).resolve().parent
 #: Set to go without pages: the console then says how to make them.
 SKIP_VARIABLE: Final = "ONCEWARD_SKIP_WEB"
-#: What in `web/` is not a source.
-NO_SOURCES: Final = frozenset({"node_modules"})
+#: What in `web/` is not a source: tools, and types that no built file holds.
+NO_SOURCES: Final = frozenset({"node_modules", "schema.d.ts"})
 NPM_SECONDS_MAX: Final = 600
 
 

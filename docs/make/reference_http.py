@@ -91,7 +91,16 @@ def _no_store() -> Onceward:
 
 @cache
 def _console() -> FastAPI:
-    return build_app(context=ConsoleContext(ow=_no_store, store_url="", version="0", actor="docs"))
+    return build_app(context=_context())
+
+
+def whole_app() -> FastAPI:
+    """Return the application of the console with the Lab and conversations."""
+    return build_app(context=_context(), lab=_lab(), dispatch=_chats())
+
+
+def _context() -> ConsoleContext:
+    return ConsoleContext(ow=_no_store, store_url="", version="0", actor="docs")
 
 
 # --- what the OpenAPI document says ---------------------------------------------------------------

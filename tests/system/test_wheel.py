@@ -30,7 +30,7 @@ ROOT = Path(__file__).parents[2]
 #: What is made, and not part of a checkout.
 MADE = shutil.ignore_patterns(
     *(".*_cache", ".ci", ".git", ".hypothesis", ".venv", "__pycache__", "node_modules"),
-    *("build", "built", "dist"),
+    *("build", "built", "dist", "schema.d.ts"),
 )
 PIP = ("-m", "pip", "--disable-pip-version-check", "--quiet")
 NODE = shutil.which("npm") or shutil.which("npm", path=str(Path(sys.executable).parent))
