@@ -29,15 +29,18 @@ export class ApiError extends Error {
   readonly context: Record<string, unknown>;
   /** What the person did or asked for when it went wrong. */
   readonly request: string;
+  /** How long the server asks to be left alone. */
+  readonly retryAfterMs: number;
   readonly at = new Date().toISOString();
 
-  constructor(status: number, code: string, message: string, context: Record<string, unknown> = {}, request = "") {
+  constructor(status: number, code: string, message: string, context: Record<string, unknown> = {}, request = "", retryAfterMs = 0) {
     super(message);
     this.status = status;
     this.code = code;
     this.context = context;
     this.fix = typeof context["fix"] === "string" ? context["fix"] : null;
     this.request = request;
+    this.retryAfterMs = retryAfterMs;
   }
 
   /** Whether the same request may succeed later. */
@@ -55,6 +58,8 @@ export const heardAt: Signal<number | null> = signal(null);
 export const tokenWanted: Signal<{ give: (token: string | null) => void } | null> = signal(null);
 
 const TIMEOUT_MS = 30_000;
+/** Where the server tells its settings. */
+let settingsPath = "/api/console/config";
 const RETRY_DELAYS_MS = [400, 1_200, 3_000];
 const TOKEN_KEY = "onceward.token";
 let pageToken: string | null = readKept();
@@ -68,16 +73,16 @@ enterByAddress();
 addEventListener("hashchange", enterByAddress);
 
 /** Read. A server that other machines can reach may want its token for that, too. */
-export async function get<T>(path: string, params?: Params, signal?: AbortSignal): Promise<T> {
+export async function get<T>(path: string, params?: Params, signal?: AbortSignal, timeoutMs?: number): Promise<T> {
   const address = withParams(path, params);
   const used = token();
   try {
-    return await call<T>("GET", address, { signal });
+    return await call<T>("GET", address, { signal, timeoutMs });
   } catch (error) {
     if (!(error instanceof ApiError) || error.status !== 401 || isDeclined) throw error;
     // The token may have been entered while this request was in flight.
     if (token() === used) await askForToken();
-    return call<T>("GET", address, { signal });
+    return call<T>("GET", address, { signal, timeoutMs });
   }
 }
 
@@ -102,12 +107,17 @@ export async function act<T>(path: string, body: object, opts: { key?: string } 
   }
 }
 
-/** Ask for the server's settings. */
-export async function loadConfig(): Promise<Config> {
+/** Take the settings from another address: a page of one application runs where no console is. */
+export function takeSettingsFrom(path: string): void {
+  settingsPath = path;
+}
+
+/** Ask for the server's settings; its type is that of the address they are taken from. */
+export async function loadConfig<T extends Pick<Config, "token" | "as_of"> = Config>(): Promise<T> {
   const askedAt = Date.now();
-  const fresh = await get<Config>("/api/console/config");
+  const fresh = await get<T>(settingsPath);
   learnTime(fresh.as_of, askedAt);
-  config.value = fresh;
+  config.value = fresh as unknown as Config;
   return fresh;
 }
 
@@ -175,7 +185,7 @@ async function logIn(given: string): Promise<void> {
   const request = "POST /api/console/login";
   const response = await reach("/api/console/login", { method: "POST", headers }, request);
   const answer = await read(response, request);
-  if (!response.ok) throw refusal(response.status, answer, request);
+  if (!response.ok) throw refusal(response, answer, request);
   pageToken = (answer as { token: string }).token;
   try {
     sessionStorage.setItem(TOKEN_KEY, pageToken);
@@ -217,9 +227,10 @@ interface Call {
   body?: object;
   key?: string;
   signal?: AbortSignal;
+  timeoutMs?: number;
 }
 
-async function call<T>(method: string, path: string, { body, key, signal }: Call): Promise<T> {
+async function call<T>(method: string, path: string, { body, key, signal, timeoutMs }: Call): Promise<T> {
   await entered;
   const headers: Record<string, string> = { accept: "application/json" };
   const secret = token();
@@ -228,15 +239,17 @@ async function call<T>(method: string, path: string, { body, key, signal }: Call
   if (body !== undefined) headers["content-type"] = "application/json";
   if (key !== undefined) headers["idempotency-key"] = key;
   const request = `${method} ${path}`;
-  const response = await reach(path, { method, headers, body: body && JSON.stringify(body) }, request, signal);
+  const response = await reach(path, { method, headers, body: body && JSON.stringify(body) }, request, signal, timeoutMs);
   const answer = await read(response, request);
-  if (!response.ok) throw refusal(response.status, answer, request);
+  if (!response.ok) throw refusal(response, answer, request);
   heardAt.value = performance.now();
   return answer as T;
 }
 
-async function reach(path: string, init: RequestInit, request: string, signal?: AbortSignal): Promise<Response> {
-  const timeout = AbortSignal.timeout(TIMEOUT_MS);
+async function reach(
+  path: string, init: RequestInit, request: string, signal?: AbortSignal, timeoutMs = TIMEOUT_MS,
+): Promise<Response> {
+  const timeout = AbortSignal.timeout(timeoutMs);
   try {
     const either = signal ? AbortSignal.any([signal, timeout]) : timeout;
     return await fetch(path, { ...init, cache: "no-store", signal: either });
@@ -267,10 +280,11 @@ function unreachable(message: string, request: string): ApiError {
   return new ApiError(0, "UNREACHABLE", message, { fix: "see whether `onceward up` still runs" }, request);
 }
 
-function refusal(status: number, answer: unknown, request: string): ApiError {
+function refusal({ status, headers }: Response, answer: unknown, request: string): ApiError {
   const error = (answer as { error?: { code?: string; message?: string; context?: Record<string, unknown> } } | null)?.error;
   const message = error?.message ?? `The server answered ${status}`;
-  return new ApiError(status, error?.code ?? "UNKNOWN", message, error?.context ?? {}, request);
+  const retryAfter = Number(headers.get("retry-after"));
+  return new ApiError(status, error?.code ?? "UNKNOWN", message, error?.context ?? {}, request, retryAfter > 0 ? retryAfter * 1000 : 0);
 }
 
 function withParams(path: string, params: Params = {}): string {

@@ -57,6 +57,21 @@ export function when(at: string | null | undefined, now: number = serverNow()): 
   return { relative: distance(away), absolute: dated.format(ms) };
 }
 
+/** 1 run, 2 runs. */
+export function plural(n: number, one: string, many = `${one}s`): string {
+  return `${n} ${n === 1 ? one : many}`;
+}
+
+/** A text as a sentence of its own: our messages begin small and end open, as parts of lines do. */
+export function sentence(text: string): string {
+  const line = text.trim();
+  return ended(line.charAt(0).toUpperCase() + line.slice(1));
+}
+
+export function ended(text: string): string {
+  return /[.!?…]$/.test(text) ? text : `${text}.`;
+}
+
 function distance(seconds: number): string {
   const size = Math.abs(seconds);
   if (size < 1) return "now";

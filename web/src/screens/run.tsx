@@ -1,10 +1,10 @@
 // Run detail: what happened, step by step, and where it is resumed.
 
 import type { ComponentChildren } from "preact";
-import { duration } from "../core/format";
+import { duration, sentence } from "../core/format";
 import { useLive } from "../core/live";
 import { route } from "../core/router";
-import { Ago, Command as Terminal, ErrorBox, Facts, Notice, sentence, Skeleton, State, Tabs, useTab } from "../ui/bits";
+import { Ago, Command as Terminal, ErrorBox, Facts, Notice, Skeleton, State, Tabs, useTab } from "../ui/bits";
 import { Page } from "../ui/page";
 import { Neighbours } from "./lists/neighbours";
 import { Artifacts } from "./run/artifacts";

@@ -4,7 +4,8 @@
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import { act, acted, ApiError, asApiError, config, freshKey, post } from "../core/api";
-import { ErrorBox, Json, sentence } from "./bits";
+import { sentence } from "../core/format";
+import { ErrorBox, Json } from "./bits";
 import { Dialog } from "./dialog";
 import { Icon } from "./icons";
 import { toast } from "./toasts";

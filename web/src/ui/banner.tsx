@@ -3,9 +3,8 @@
 import { signal } from "@preact/signals";
 import type { JSX } from "preact";
 import { config } from "../core/api";
-import { duration } from "../core/format";
+import { duration, sentence } from "../core/format";
 import { connection, dataAge, isStoreAway, refusal, retryIn, retryNow } from "../core/live";
-import { sentence } from "./bits";
 import { Icon } from "./icons";
 
 /** The version this page was loaded with. */

@@ -1,14 +1,15 @@
 // Bits: the small parts of which screens are made. Each says something once, and the same way everywhere.
 
 import { useComputed } from "@preact/signals";
-import { cloneElement, type ComponentChildren, type JSX, type VNode } from "preact";
-import { useEffect, useId, useState } from "preact/hooks";
+import type { ComponentChildren, JSX } from "preact";
+import { useEffect, useState } from "preact/hooks";
 import type { ApiError } from "../core/api";
 import { now } from "../core/clock";
-import { count, duration, exact, NOTHING, when } from "../core/format";
+import { count, duration, ended, exact, NOTHING, sentence, when } from "../core/format";
 import { Link, route, withQuery } from "../core/router";
 import { Icon } from "./icons";
 
+export { Field } from "./field";
 export { SearchBox } from "./search";
 
 export type Kind = "ok" | "busy" | "wait" | "warn" | "bad" | "off";
@@ -184,15 +185,6 @@ export function ErrorBox({ error, onRetry }: { error: ApiError; onRetry?: () => 
   );
 }
 
-/** Our messages begin small and end open, as parts of lines do. */
-export function sentence(text: string): string {
-  return ended(text.charAt(0).toUpperCase() + text.slice(1));
-}
-
-function ended(text: string): string {
-  return /[.!?…]$/.test(text) ? text : `${text}.`;
-}
-
 const NOTICE_ICONS = { info: "help", ok: "ok", warn: "warn", bad: "bad" } as const;
 
 export function Notice({ kind = "info", children }: { kind?: keyof typeof NOTICE_ICONS; children: ComponentChildren }): JSX.Element {
@@ -242,27 +234,6 @@ export function Tabs({ label, tabs, param = "tab" }: { label: string; tabs: Tab[
 
 export function useTab(param: string, fallback: string): string {
   return route.value.query.get(param) ?? fallback;
-}
-
-interface FieldProps {
-  label: string;
-  hint?: ComponentChildren;
-  error?: string | null;
-  /** One input, select or textarea; it gets its id and its description from here. */
-  children: VNode<Record<string, unknown>>;
-}
-
-export function Field({ label, hint, error, children }: FieldProps): JSX.Element {
-  const id = useId();
-  const described = [hint && `${id}-hint`, error && `${id}-error`].filter(Boolean).join(" ");
-  return (
-    <div class="field">
-      <label for={id}>{label}</label>
-      {cloneElement(children, { id, "aria-describedby": described || undefined, "aria-invalid": error ? "true" : undefined })}
-      {hint && <p id={`${id}-hint`} class="hint">{hint}</p>}
-      {error && <p id={`${id}-error`} class="field-error">{error}</p>}
-    </div>
-  );
 }
 
 /** Rows that came since; they wait until the person wants them. */

@@ -4,8 +4,8 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { tokenWanted } from "../core/api";
-import { Field } from "./bits";
 import { Dialog } from "./dialog";
+import { Field } from "./field";
 
 export function Token(): JSX.Element | null {
   const [text, setText] = useState("");

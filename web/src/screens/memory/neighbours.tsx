@@ -5,6 +5,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { useKeys } from "../../core/keys";
 import { useLive } from "../../core/live";
 import { get } from "../../core/api";
+import { plural } from "../../core/format";
 import { Link, route, setQuery, withQuery } from "../../core/router";
 import { ErrorBox, Notice, Skeleton } from "../../ui/bits";
 import { Graph, Legend } from "../../ui/graph";
@@ -190,8 +191,4 @@ function relationsOf(name: string, { edges }: Neighbourhood): string[] {
 
 function markFor(type: string): { mark: string; tone: number } {
   return { mark: markOf(type), tone: toneOf(type) };
-}
-
-function plural(count: number, one: string, many: string): string {
-  return `${count} ${count === 1 ? one : many}`;
 }
