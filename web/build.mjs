@@ -1,5 +1,5 @@
-// Build: the console as files that a server can send. Hashed names, so that they may be kept for ever; budgets,
-// so that it stays quick. `node build.mjs --watch` builds again whenever something changes.
+// Build: make the documents and assets that the servers send. Assets have hashed names, so that browsers may keep
+// them forever; budgets keep each page quick. `node build.mjs --watch` builds again whenever a source changes.
 
 import { build, context } from "esbuild";
 import { mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
@@ -8,29 +8,48 @@ import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
 
 const here = dirname(fileURLToPath(import.meta.url));
-const target = resolve(here, "../src/onceward/console/built");
-/** Filled first, and put in place when it is whole: who reads while we build sees the old or the new. */
+const target = resolve(here, "../src/onceward/http/built");
+/** Filled first, and put in place when complete: a reader sees the old files or the new ones. */
 const fresh = join(here, `node_modules/.built-${process.pid}`);
 
-/** Sheets of the frame, in this order; those of the screens follow by name. */
+/** Style sheets of the console's frame, in this order; those of the screens follow by name. */
 const FRAME_SHEETS = ["tokens", "base", "controls", "parts", "table", "chart", "dialog", "layout"];
-/** Gzipped: what the first page loads before it can be used, and what one screen may add to it. */
-const BUDGETS = { firstScript: 60_000, style: 15_000, screen: 60_000 };
+
+/**
+ * The documents, one per application. `NAME.html` is the template, `script` what it starts. Each has one style sheet
+ * of its own: `layers` in this order, then `rest` in one layer (all other sheets of `src/styles` when not given).
+ * Modules below `screens` are loaded when needed. Budgets are gzipped bytes: of all scripts of a first load (with the
+ * screen `first`, if there is one), of the style sheet, of what one screen adds, and of everything that a screen needs.
+ */
+const DOCUMENTS = [
+  {
+    name: "index",
+    title: "console",
+    script: "src/main.tsx",
+    layers: FRAME_SHEETS,
+    screens: "src/screens/",
+    first: "src/screens/overview",
+    budgets: { script: 60_000, style: 15_000, screen: 60_000 },
+  },
+];
+/** Runs before the first paint, in every document. */
+const EARLY = "src/early.ts";
 
 const isWatching = process.argv.includes("--watch");
 
-/** One sheet out of all of them, so that no screen can arrive without its looks. */
+/** One sheet per document, made of all that it needs, so that no screen can arrive without its styles. */
 const sheets = {
   name: "sheets",
   setup(builder) {
-    builder.onResolve({ filter: /^onceward:style$/ }, () => ({ path: "style.css", namespace: "sheets" }));
-    builder.onLoad({ filter: /.*/, namespace: "sheets" }, async () => {
+    builder.onResolve({ filter: /^onceward:style\// }, ({ path }) => ({ path: path.split("/").at(-1), namespace: "sheets" }));
+    builder.onLoad({ filter: /.*/, namespace: "sheets" }, async ({ path }) => {
       const folder = join(here, "src/styles");
+      const { layers, rest } = DOCUMENTS.find(({ name }) => `${name}.css` === path);
       const found = (await readdir(folder)).filter((name) => name.endsWith(".css")).map((name) => basename(name, ".css"));
-      const screens = found.filter((name) => !FRAME_SHEETS.includes(name)).sort();
+      const screens = rest ?? found.filter((name) => !layers.includes(name)).sort();
       const lines = [
-        `@layer ${FRAME_SHEETS.join(", ")}, screens;`,
-        ...FRAME_SHEETS.filter((name) => found.includes(name)).map((name) => `@import "./${name}.css" layer(${name});`),
+        `@layer ${layers.join(", ")}, screens;`,
+        ...layers.map((name) => `@import "./${name}.css" layer(${name});`),
         ...screens.map((name) => `@import "./${name}.css" layer(screens);`),
       ];
       return { contents: lines.join("\n"), loader: "css", resolveDir: folder, watchDirs: [folder] };
@@ -40,7 +59,13 @@ const sheets = {
 
 const options = {
   absWorkingDir: here,
-  entryPoints: { main: "src/main.tsx", early: "src/early.ts", style: "onceward:style" },
+  entryPoints: Object.fromEntries([
+    ["early", EARLY],
+    ...DOCUMENTS.flatMap(({ name, script }) => [
+      [name === "index" ? "main" : name, script],
+      [name === "index" ? "style" : `${name}-style`, `onceward:style/${name}.css`],
+    ]),
+  ]),
   outdir: join(fresh, "assets"),
   entryNames: "[name]-[hash]",
   chunkNames: "[name]-[hash]",
@@ -61,24 +86,30 @@ const options = {
 if (isWatching) await (await context(options)).watch();
 else await build(options).catch(() => process.exit(1));
 
-/** Write the page and the manifest, weigh everything, and put it all in place. */
+/** Write the documents and the manifest, check the budgets, and put everything in place. */
 async function finish(result) {
   if (result.errors.length) return;
   const outputs = Object.entries(result.metafile.outputs).map(([path, output]) => ({ ...output, file: basename(path) }));
-  const entry = (name) => outputs.find((output) => output.entryPoint?.endsWith(name));
-  const files = { main: entry("src/main.tsx"), early: entry("src/early.ts"), style: entry("style.css") };
   const sizes = Object.fromEntries(await Promise.all(outputs.map(async ({ file }) => [file, await gzipped(file)])));
-  const page = await readFile(join(here, "index.html"), "utf8");
-  const address = (name) => `/assets/${files[name].file}`;
-  const preloads = [...needs(outputs, files.main.file)].map((file) => `<link rel="modulepreload" href="/assets/${file}">`);
-  const values = { early: address("early"), style: address("style"), main: address("main"), preloads: preloads.join("\n    ") };
-  await writeFile(join(fresh, "index.html"), page.replace(/\{\{ (\w+) \}\}/g, (_, name) => values[name]));
-  const weights = weigh(outputs, files, sizes);
-  const manifest = {
-    entries: Object.fromEntries(Object.keys(files).map((name) => [name, files[name].file])),
-    gzipped_bytes: sizes,
-    weights,
-  };
+  const entry = (name) => outputs.find((output) => output.entryPoint?.endsWith(name)).file;
+  const early = entry(EARLY);
+  const entries = { early };
+  const weights = [];
+  for (const { name, title, script, ...about } of DOCUMENTS) {
+    const files = { script: entry(script), style: entry(`:${name}.css`) };
+    const first = needs(outputs, files.script);
+    const values = {
+      early: `/assets/${early}`,
+      style: `/assets/${files.style}`,
+      main: `/assets/${files.script}`,
+      preloads: [...first].map((file) => `<link rel="modulepreload" href="/assets/${file}">`).join("\n    "),
+    };
+    const template = await readFile(join(here, `${name}.html`), "utf8");
+    await writeFile(join(fresh, `${name}.html`), template.replace(/\{\{ (\w+) \}\}/g, (_, key) => values[key]));
+    entries[name] = files;
+    weights.push(...weigh({ title, ...about }, outputs, sizes, new Set([early, ...first]), sizes[files.style]));
+  }
+  const manifest = { entries, gzipped_bytes: sizes, weights };
   await writeFile(join(fresh, "manifest.json"), `${JSON.stringify(manifest, null, 2)}\n`);
   const problems = tooHeavy(weights);
   if (problems.length && !isWatching) {
@@ -94,7 +125,7 @@ async function gzipped(file) {
   return gzipSync(await readFile(join(fresh, "assets", file)), { level: 9 }).length;
 }
 
-/** Everything an entry needs before it can run: itself and what it imports at once. */
+/** Everything that a file needs before it can run: itself and its static imports. */
 function needs(outputs, start) {
   const found = new Set();
   const visit = (file) => {
@@ -107,22 +138,24 @@ function needs(outputs, start) {
   return found;
 }
 
-function weigh(outputs, files, sizes) {
+/** Return the gzipped sizes of a document's first load and of its screens, each with its budget. */
+function weigh({ title, screens, first: firstScreen, budgets }, outputs, sizes, first, style) {
   const sum = (names) => [...names].reduce((total, name) => total + (sizes[name] ?? 0), 0);
-  const first = new Set([files.early.file, ...needs(outputs, files.main.file)]);
-  const screens = outputs
-    .filter((output) => output.entryPoint?.startsWith("src/screens/"))
+  const added = outputs
+    .filter((output) => screens && output.entryPoint?.startsWith(screens))
     .map((output) => ({ name: output.entryPoint, size: sum([...needs(outputs, output.file)].filter((file) => !first.has(file))) }))
     .sort((a, b) => b.size - a.size);
-  const overview = screens.find((screen) => screen.name.startsWith("src/screens/overview"));
+  const opened = firstScreen ? added.find(({ name }) => name.startsWith(firstScreen)).size : 0;
+  const limited = (what, gzipped_bytes, budget_bytes) => (budget_bytes ? [{ what, gzipped_bytes, budget_bytes }] : []);
   return [
-    { what: "first load, scripts", gzipped_bytes: sum(first) + (overview?.size ?? 0), budget_bytes: BUDGETS.firstScript },
-    { what: "first load, styles", gzipped_bytes: sizes[files.style.file], budget_bytes: BUDGETS.style },
-    ...screens.map((screen) => ({ what: screen.name, gzipped_bytes: screen.size, budget_bytes: BUDGETS.screen })),
+    ...limited(`${title}: first load, scripts`, sum(first) + opened, budgets.script),
+    ...limited(`${title}: styles`, style, budgets.style),
+    ...added.flatMap(({ name, size }) => limited(name, size, budgets.screen)),
+    ...added.flatMap(({ name, size }) => limited(`${name}, with all that it needs`, sum(first) + style + size, budgets.page)),
   ];
 }
 
-/** Say what everything weighs, and return what weighs too much. */
+/** Print every size, and return what is above its budget. */
 function tooHeavy(weights) {
   for (const { what, gzipped_bytes, budget_bytes } of weights) {
     console.log(`${kB(gzipped_bytes)} of ${kB(budget_bytes)} kB gz  ${what}`);

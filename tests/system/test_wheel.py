@@ -38,7 +38,7 @@ NODE = shutil.which("npm") or shutil.which("npm", path=str(Path(sys.executable).
 TOOLS = ROOT / "web" / "node_modules"
 #: A PATH on which there is neither a compiler nor Node.js.
 BARE_PATH = "/nowhere"
-BUILT = "onceward/console/built/"
+BUILT = "onceward/http/built/"
 #: The documentation that the server shows, laid out as in the source tree.
 MANUAL = "onceward/manual/"
 INFO = f"onceward-{__version__}.dist-info/"

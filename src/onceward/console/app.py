@@ -17,12 +17,12 @@ from fastapi import FastAPI, Response
 from onceward.console.manual import manual_router
 from onceward.console.models import Health
 from onceward.console.single_page_app import (
-    built_pages,
-    fixed_assets,
+    DOCUMENT,
     not_found_page,
     plain_router,
     shell_router,
 )
+from onceward.http.built_pages import built_assets, built_document
 from onceward.http.errors import GUARD_RESPONSES, install_error_handlers
 from onceward.version import __version__
 from onceward.workers.metrics import CONTENT_TYPE, MetricsPage
@@ -146,16 +146,16 @@ def _add_metrics(app: FastAPI, page: Callable[[], bytes]) -> None:
 
 
 def _add_pages(app: FastAPI, version: str, links: Sequence[str], *, is_console: bool) -> None:
-    fixed = fixed_assets()
-    files = built_pages() if is_console else None
-    if files is not None:
-        app.include_router(shell_router(files, fixed))
-        app.state.not_found_page = not_found_page(files)
+    assets = built_assets()
+    document = built_document(DOCUMENT) if is_console else None
+    if document is not None:
+        app.include_router(shell_router(document, assets))
+        app.state.not_found_page = not_found_page(document)
         return
     page = _read("index.html").decode().replace("{{ version }}", html.escape(version))
     page = page.replace("{{ served }}", "\n        ".join(links))
     page = page.replace("{{ notice }}", _UNBUILT if is_console else "")
-    app.include_router(plain_router(page, fixed))
+    app.include_router(plain_router(page, assets))
 
 
 def _read(name: str) -> bytes:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 from fastapi import APIRouter, Response
 
 from onceward.errors import NotFound
-from onceward.http.static_pages import REVALIDATE
+from onceward.http.built_pages import REVALIDATE
 
 if TYPE_CHECKING:
     from markdown_it.token import Token

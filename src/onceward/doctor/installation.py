@@ -76,7 +76,7 @@ def _mcp() -> Iterator[Check]:
 
 
 def _pages() -> Iterator[Check]:
-    is_there = (files("onceward") / "console" / "built" / "index.html").is_file()
+    is_there = (files("onceward") / "http" / "built" / "index.html").is_file()
     yield Check(
         name="pages",
         status="ok" if is_there else "note",

@@ -13,9 +13,8 @@ from typing import Final
 from fastapi import APIRouter, Response
 
 from onceward.errors import NotFound
+from onceward.http.built_pages import REVALIDATE
 
-#: Browsers revalidate pages and assets each time, so that no page mixes two versions.
-REVALIDATE: Final = {"cache-control": "no-cache"}
 #: The guard's policy, except that pages of this server may frame the page.
 POLICY: Final = (
     "default-src 'self'; object-src 'none'; base-uri 'none'; "

@@ -1,26 +1,16 @@
-"""The built pages: one document at every screen, assets that never change, or a plain page."""
+"""The console's document: one at every screen, or a plain page."""
 
 import asyncio
-import gzip
 
 import httpx
 from fastapi import FastAPI
 
-from onceward.console.single_page_app import (
-    SCREENS,
-    Asset,
-    not_found_page,
-    plain_router,
-    shell_router,
-)
+from onceward.console.single_page_app import SCREENS, not_found_page, plain_router, shell_router
+from onceward.http.built_pages import Asset
 from onceward.http.errors import install_error_handlers
 
-FILES = {
-    "index.html": Asset(b"<!doctype html><title>x</title>", "text/html"),
-    "main-AB12.js": Asset(b"export {}" * 50, "text/javascript"),
-    "manifest.json": Asset(b"{}", ""),
-}
-FIXED = {"icon.svg": Asset(b"<svg/>", "image/svg+xml")}
+DOCUMENT = Asset(b"<!doctype html><title>x</title>", "text/html")
+ASSETS = {"main-AB12.js": Asset(b"export {}" * 50, "text/javascript")}
 
 
 def ask(app: FastAPI, path: str, **headers: str) -> httpx.Response:
@@ -35,8 +25,8 @@ def ask(app: FastAPI, path: str, **headers: str) -> httpx.Response:
 def shell() -> FastAPI:
     app = FastAPI(redirect_slashes=False)
     install_error_handlers(app)
-    app.include_router(shell_router(FILES, FIXED))
-    app.state.not_found_page = not_found_page(FILES)
+    app.include_router(shell_router(DOCUMENT, ASSETS))
+    app.state.not_found_page = not_found_page(DOCUMENT)
     return app
 
 
@@ -45,46 +35,24 @@ def test_every_screen_is_the_same_document() -> None:
     for path in SCREENS:
         filled = path.replace("{name:path}", "a/b%20c").replace("{", "").replace("}", "")
         response = ask(shell(), filled)
-        assert (response.status_code, response.content) == (200, FILES["index.html"].plain), path
+        assert (response.status_code, response.content) == (200, DOCUMENT.plain), path
         assert response.headers["cache-control"] == "no-cache"
 
 
-def test_built_assets_are_kept_for_ever_and_fixed_ones_are_not() -> None:
-    """A name with a digest never means anything else."""
-    assert "immutable" in ask(shell(), "/assets/main-AB12.js").headers["cache-control"]
-    assert ask(shell(), "/assets/icon.svg").headers["cache-control"] == "no-cache"
-    assert ask(shell(), "/favicon.ico").content == b"<svg/>"
-
-
-def test_assets_are_packed_for_who_can_unpack_them() -> None:
-    """Both ways give the same bytes, and `Vary` makes caches keep them apart."""
-    packed = ask(shell(), "/assets/main-AB12.js", **{"accept-encoding": "gzip"})
-    plain = ask(shell(), "/assets/main-AB12.js", **{"accept-encoding": "identity"})
-    assert packed.headers["content-encoding"] == "gzip"
-    assert packed.content == plain.content == FILES["main-AB12.js"].plain
-    assert packed.headers["vary"] == plain.headers["vary"] == "Accept-Encoding"
-    assert len(gzip.compress(plain.content)) < len(plain.content)
-
-
-def test_what_is_no_asset_is_not_served() -> None:
-    """Neither the document nor the list of files is found below the assets."""
-    for name in ("index.html", "manifest.json", "nope.js", "..%2fapp.py"):
-        assert ask(shell(), f"/assets/{name}").status_code == 404, name
-
-
 def test_a_server_without_a_console_has_one_plain_page() -> None:
-    """Screens are not there, and say so in our shape."""
+    """Screens are not there, and say so in our shape; the Lab's page still finds its assets."""
     app = FastAPI()
     install_error_handlers(app)
-    app.include_router(plain_router("<p>plain", FIXED))
+    app.include_router(plain_router("<p>plain", ASSETS))
     assert ask(app, "/").text == "<p>plain"
+    assert ask(app, "/assets/main-AB12.js").status_code == 200
     assert ask(app, "/cursors").json()["error"]["code"] == "NOT_FOUND"
 
 
 def test_a_browser_that_is_lost_gets_a_page_and_a_program_an_error() -> None:
     """Both get a 404, each in a form it can read."""
     page = ask(shell(), "/nowhere", accept="text/html,*/*")
-    assert (page.status_code, page.content) == (404, FILES["index.html"].plain)
+    assert (page.status_code, page.content) == (404, DOCUMENT.plain)
     for path, accept in (("/nowhere", "*/*"), ("/api/nowhere", "text/html")):
         response = ask(shell(), path, accept=accept)
         assert response.status_code == 404
