@@ -18,7 +18,8 @@ from tests.support.browser.chat_page_actions import (
     write,
 )
 from tests.support.browser.page_monitor import LEAVING, PageMonitor
-from tests.support.chat_servers import ChatServer, until_there
+from tests.support.chat_servers import ChatServer
+from tests.support.waiting import until
 
 #: What a page could do if it took words for more than words.
 HOSTILE = (
@@ -64,7 +65,7 @@ def test_a_server_that_dies_while_the_agent_answers(
     for tab in (page, second):
         open_conversation(tab, mortal, "team")
     write(page, "please hold")
-    until_there(mortal.places["team"] / "holding")
+    until((mortal.places["team"] / "holding").exists)
     for tab in (page, second):
         expect(tab.get_by_text("The agent is working")).to_be_visible()
         expect_messages(tab, "please hold")

@@ -11,7 +11,7 @@ from onceward.client import open as open_handle
 from onceward.cursors.dual import DualCursor
 from onceward.errors import BatchInFlight, InvalidArgument, Superseded
 from onceward.stores.postgres.store import PostgresStore
-from onceward.system import SystemClock
+from tests.support.waiting import until
 
 
 class Chat:
@@ -303,12 +303,9 @@ def test_numbers_are_in_the_order_of_commits(chat: Chat) -> None:
 
 
 def wait_until_blocked(store: PostgresStore) -> None:
-    clock = SystemClock()
-    deadline = clock.monotonic() + 60
+    waits = "select 1 from pg_locks where not granted"
     with store.connection() as connection:
-        while not connection.execute("select 1 from pg_locks where not granted").fetchall():
-            assert clock.monotonic() < deadline, "no session waits"
-            clock.sleep(0.005)
+        until(lambda: connection.execute(waits).fetchall(), "no session waits")
 
 
 def test_transactions_that_commit_in_the_opposite_order_of_starting(chat: Chat) -> None:

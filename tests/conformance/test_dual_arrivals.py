@@ -7,7 +7,7 @@ import pytest
 from onceward.client import Onceward
 from onceward.cursors.dual import DualCursor
 from onceward.stores.postgres.store import PostgresStore
-from onceward.system import SystemClock
+from tests.support.waiting import until
 
 PATIENCE_SECONDS = 60.0
 
@@ -19,14 +19,9 @@ def arrive(ow: Onceward, group: str, drawn: list[int]) -> None:
 
 def wait_until_over_or_blocked(store: PostgresStore, thread: threading.Thread) -> None:
     """Wait until a thread has ended, or a session of the database waits for a lock."""
-    clock = SystemClock()
-    deadline = clock.monotonic() + PATIENCE_SECONDS
+    waits = "select 1 from pg_locks where not granted"
     with store.connection() as connection:
-        while thread.is_alive():
-            if connection.execute("select 1 from pg_locks where not granted").fetchall():
-                return
-            assert clock.monotonic() < deadline, "it neither ended nor waits"
-            clock.sleep(0.005)
+        until(lambda: not thread.is_alive() or connection.execute(waits).fetchall())
 
 
 def in_flight(ow: Onceward) -> DualCursor:

@@ -33,7 +33,8 @@ from onceward.workers.retention import Retention
 from tests.support.console_over_store import context_of
 from tests.support.list_source import ListSource
 from tests.support.long_history import cost, write_history, write_last_entries
-from tests.support.running_worker import at_work, until
+from tests.support.running_worker import at_work
+from tests.support.waiting import until
 
 SMALL = 1_000
 LARGE, LARGE_PROVED = 20_000, 200_000

@@ -29,13 +29,11 @@ from onceward.memory.models import ChangeId, Link, NewEntity, Removal
 from onceward.outcomes import OutcomeState, PruneCounts
 from onceward.stores import Transaction
 from onceward.stores.postgres.store import PostgresStore
-from onceward.system import SystemClock
 from onceward.testing.moving_time import MovingTime
 from tests.conformance.test_lock_races import FACT, HUB, with_a_hub
 from tests.support.console_over_store import context_of
 from tests.support.counted_charges import DAY, granted
 from tests.support.lock_contention import (
-    LOOK_SECONDS,
     WAIT_SECONDS_MAX,
     Halt,
     postgres_only,
@@ -43,6 +41,7 @@ from tests.support.lock_contention import (
     settled,
     wait_until_blocked,
 )
+from tests.support.waiting import until
 
 pytestmark = postgres_only
 
@@ -111,8 +110,6 @@ def test_after_ending_a_frozen_worker_the_lock_is_followed_by_another_look(
     assert isinstance(ow.store, PostgresStore)
     acquired(ow, "frozen")
     ow_time.advance(seconds=3600)
-    clock = SystemClock()
-    deadline = clock.monotonic() + WAIT_SECONDS_MAX
     with (
         ThreadPoolExecutor(1) as pool,
         ow.store.connection() as frozen,
@@ -128,9 +125,8 @@ def test_after_ending_a_frozen_worker_the_lock_is_followed_by_another_look(
         )
         taking_over = pool.submit(ow.cursors.acquire, "c", "late")
         alive = "select 1 from pg_stat_activity where pid = %s"
-        while looking.execute(alive, [frozen.info.backend_pid]).fetchall():
-            assert clock.monotonic() < deadline, "it was not ended"
-            clock.sleep(LOOK_SECONDS)
+        pid = frozen.info.backend_pid
+        until(lambda: not looking.execute(alive, [pid]).fetchall(), "it was not ended")
         settled(ow, taking_over)
         other.execute("commit")
         with suppress(StoreBusy):  # It gives up after a second, on a machine that is very slow.

@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
@@ -24,6 +23,7 @@ from onceward.stores.postgres import migrating
 from onceward.stores.postgres.store import PostgresStore
 from onceward.stores.queries import Engine, migrations
 from onceward.system import ManualClock
+from tests.support.waiting import until
 
 on_postgres = pytest.mark.parametrize("ow_url", ["postgres"], indirect=True)
 #: Needs the lock of a table that handlers use, and leaves one row however often it is tried.
@@ -100,10 +100,8 @@ def upgrading(ow: Onceward, waits: str) -> Iterator[Future[list[int]]]:
         psycopg.connect(url_of(ow), autocommit=True) as watching,
     ):
         upgrade = pool.submit(migrate, other)
-        until = time.monotonic() + 60.0
-        while not watching.execute(waits.encode()).fetchall():
-            assert time.monotonic() < until, "it waits for nothing"
-            assert not upgrade.done(), upgrade.result()
+        until(lambda: upgrade.done() or watching.execute(waits.encode()).fetchall(), "it runs on")
+        assert not upgrade.done(), upgrade.result()
         yield upgrade
 
 

@@ -11,7 +11,7 @@ from onceward.agents import Chat, ChatAgent, chat_messages
 from onceward.agents.line_reader import LineReader
 from onceward.agents.protocol import Message
 from tests.support.agent_messages import Feed, a_delivery
-from tests.support.agent_processes import until
+from tests.support.waiting import until
 
 Handler = Callable[[Chat], Any]
 

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any, Self
 
@@ -16,6 +15,7 @@ import httpx
 from onceward.client import open as open_handle
 from onceward.dispatch.groups import Groups
 from onceward.dispatch.models import Group, TriggerKind
+from tests.support.waiting import until
 
 COMMAND = [sys.executable, "-m", "onceward"]
 AGENT = (sys.executable, str(Path(__file__).with_name("chat_agent.py")))
@@ -121,11 +121,8 @@ class ChatServer:
 
     def until_heard(self, group: str, *texts: str) -> list[str]:
         """Wait until all this was said, and return everything that was."""
-        until = time.monotonic() + SOON_SECONDS
-        while not set(texts) <= {*(heard := self.heard(group))}:
-            assert time.monotonic() < until, heard
-            time.sleep(0.05)
-        return heard
+        until(lambda: set(texts) <= {*self.heard(group)}, lambda: self.heard(group))
+        return self.heard(group)
 
     def __enter__(self) -> Self:
         self.start()
@@ -136,11 +133,3 @@ class ChatServer:
         if self.process.poll() is None:
             self.stop()
         self._client.close()
-
-
-def until_there(path: Path) -> None:
-    """Wait for a file."""
-    until = time.monotonic() + SOON_SECONDS
-    while not path.exists():
-        assert time.monotonic() < until, path
-        time.sleep(0.01)

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
@@ -133,12 +132,3 @@ def write(ow: Onceward) -> None:
     """Change nothing, in a transaction that has to wait for its turn as any other."""
     with ow.transaction() as tx:
         tx.execute("delete from leads where 1 = 0")
-
-
-def until(happened: Callable[[], Any], what: str = "it did not happen") -> Any:
-    """Wait for something outside of the page, and return it."""
-    deadline = time.monotonic() + SOON_SECONDS
-    while not (found := happened()):
-        assert time.monotonic() < deadline, what
-        time.sleep(0.02)
-    return found

@@ -6,8 +6,7 @@ import os
 import shlex
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -84,10 +83,3 @@ class Place:
         """Return the messages that the agent has begun with so far."""
         notes = self.directory / "began.txt"
         return notes.read_text().splitlines() if notes.exists() else []
-
-    def until(self, condition: Callable[[], object]) -> None:
-        """Wait until something is so."""
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while not condition():
-            assert time.monotonic() < deadline
-            time.sleep(0.02)

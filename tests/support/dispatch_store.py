@@ -4,8 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from onceward.dispatch.operator_actions import Operators
 from onceward.retries.retry_schedule import FixedDelays
 from onceward.system import process_stat
 from tests.support.chat_letters import ChatLetters
+from tests.support.waiting import until
 
 AGENT = Path(__file__).with_name("dispatch_agent.py")
 #: Nothing but the standard library: it starts in a few milliseconds.
@@ -30,15 +30,6 @@ PATIENCE_SECONDS = 240.0
 #: to start one, so the first counts at which it did not.
 HARD_SECONDS = (0.4, 3.0, 20.0)
 QUICKLY = FixedDelays(seconds=(0.1, 0.1))
-
-
-def until(happened: Callable[[], Any], what: object = "it did not happen") -> Any:
-    """Wait for something, and return it."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not (found := happened()):
-        assert time.monotonic() < deadline, what() if callable(what) else what
-        time.sleep(0.005)
-    return found
 
 
 class World:

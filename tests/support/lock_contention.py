@@ -11,7 +11,7 @@ import pytest
 
 from onceward.client import Onceward
 from onceward.stores.postgres.store import PostgresStore
-from onceward.system import SystemClock
+from tests.support.waiting import until
 
 WAIT_SECONDS_MAX = 60.0
 LOOK_SECONDS = 0.005
@@ -42,15 +42,14 @@ class Halt:
 def settled(ow: Onceward, work: Future[Any]) -> bool:
     """Whether it went through; False once it waits for a lock instead."""
     assert isinstance(ow.store, PostgresStore)
-    clock = SystemClock()
-    deadline = clock.monotonic() + WAIT_SECONDS_MAX
     with ow.store.connection() as connection:
-        while not work.done():
-            if connection.execute(WAITING).fetchall():
-                return False
-            assert clock.monotonic() < deadline, "neither"
-            clock.sleep(LOOK_SECONDS)
-    return True
+
+        def look() -> str:
+            if work.done():
+                return "through"
+            return "waits" if connection.execute(WAITING).fetchall() else ""
+
+        return bool(until(look, "it neither ended nor waits") == "through")
 
 
 def wait_until_blocked(ow: Onceward, work: Future[Any]) -> None:

@@ -20,7 +20,8 @@ from onceward.memory.capture.run_command import run_command
 from onceward.stores import Transaction
 from onceward.workers import App, Message, Worker
 from tests.support.list_source import ListSource
-from tests.support.running_worker import at_work, until
+from tests.support.running_worker import at_work
+from tests.support.waiting import until
 
 DESCRIPTORS = 1_100
 MESSAGES = 20

@@ -7,13 +7,13 @@ import shutil
 import socket
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from onceward.testing import postgres
+from tests.support.waiting import until
 
 #: Debian installs it where only root looks for programs.
 PROGRAM: Final = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
@@ -54,13 +54,12 @@ http {{
 
 
 def _wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
-    until = time.monotonic() + START_SECONDS_MAX
-    while True:
+    def answers() -> bool:
         try:
             socket.create_connection(("127.0.0.1", port)).close()
         except ConnectionRefusedError:
             assert process.poll() is None, process.communicate()
-            assert time.monotonic() < until
-            time.sleep(0.02)
-        else:
-            return
+            return False
+        return True
+
+    until(answers, "nginx did not start")

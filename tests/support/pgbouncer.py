@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import tempfile
-import time
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -16,6 +15,7 @@ import psycopg
 
 from onceward.testing import postgres
 from onceward.testing.postgres import PostgresServer
+from tests.support.waiting import until
 
 #: Debian installs it where only root looks for programs.
 PROGRAM: Final = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
@@ -77,13 +77,12 @@ query_wait_timeout = 60
         shutil.rmtree(self._home, ignore_errors=True)
 
     def _wait_until_it_answers(self) -> None:
-        deadline = time.monotonic() + START_SECONDS_MAX
-        while True:
-            try:
-                psycopg.connect(self.url("postgresql:///postgres"), connect_timeout=5).close()
-            except psycopg.OperationalError:
-                assert self._process.poll() is None, "PgBouncer ended while starting"
-                assert time.monotonic() < deadline, "PgBouncer did not start in time"
-                time.sleep(0.01)
-            else:
-                return
+        until(self._answers, "PgBouncer did not start")
+
+    def _answers(self) -> bool:
+        try:
+            psycopg.connect(self.url("postgresql:///postgres"), connect_timeout=5).close()
+        except psycopg.OperationalError:
+            assert self._process.poll() is None, "PgBouncer ended while starting"
+            return False
+        return True

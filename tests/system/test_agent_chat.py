@@ -15,7 +15,8 @@ import pytest
 from onceward.agents import chat_messages
 from onceward.errors import InvalidArgument
 from tests.support.agent_messages import ODD_TEXTS, a_delivery
-from tests.support.agent_processes import ANSWER_SECONDS, Piped, is_running, piped, until
+from tests.support.agent_processes import ANSWER_SECONDS, Piped, is_running, piped
+from tests.support.waiting import until
 
 KIT = (sys.executable, str(Path(__file__).parents[1] / "support" / "chat_kit_agent.py"))
 AGENT = (sys.executable, "-m", "onceward", "agent")

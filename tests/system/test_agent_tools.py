@@ -19,9 +19,9 @@ from tests.support.agent_processes import (
     driven,
     is_running,
     scripted,
-    until,
     wrapped,
 )
+from tests.support.waiting import until
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "fix_the_test"
 

@@ -10,8 +10,9 @@ import pytest
 
 from onceward.dispatch.models import DeliveryState, TriggerKind
 from onceward.retries.retry_schedule import FixedDelays
-from tests.support.dispatch_store import HARD_SECONDS, PATIENCE_SECONDS, World, chat, lines, until
+from tests.support.dispatch_store import HARD_SECONDS, PATIENCE_SECONDS, World, chat, lines
 from tests.support.dispatcher_parts import TEXTS, FakeChannel
+from tests.support.waiting import until
 
 __all__ = ["chat"]
 

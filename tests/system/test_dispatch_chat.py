@@ -17,6 +17,7 @@ import pytest
 
 from onceward.client import open as open_handle
 from tests.support.dispatch_commands import PATIENCE_SECONDS
+from tests.support.waiting import until
 from tests.system.test_dispatch_cli import Room
 
 
@@ -101,7 +102,7 @@ def test_ctrl_c_leaves_at_once_and_loses_nothing(room: Room) -> None:
     with at_terminal(room, "--run-agents") as terminal:
         terminal.see("> ")
         terminal.type("slow\n")
-        room.place.until(room.place.began)
+        until(room.place.began)
         terminal.process.send_signal(signal.SIGINT)
         assert terminal.process.wait(60) == 130
     status = room.operators.status_of("team")
@@ -114,6 +115,6 @@ def test_a_person_alone_is_warned(room: Room) -> None:
         terminal.see("no dispatcher runs")
         terminal.see("> ")
         terminal.type("hello\n")
-        room.place.until(lambda: room.operators.status_of("team").pending)
+        until(lambda: room.operators.status_of("team").pending)
         terminal.type("\x04")
         assert terminal.process.wait(60) == 0

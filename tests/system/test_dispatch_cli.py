@@ -18,6 +18,7 @@ from onceward.dispatch.models import Group, NewMessage, Reply
 from onceward.dispatch.operator_actions import Operators
 from tests.support.chat_letters import ChatLetters
 from tests.support.dispatch_commands import PATIENCE_SECONDS, Place
+from tests.support.waiting import until
 
 
 class Room:
@@ -67,7 +68,7 @@ def test_a_killed_server_loses_no_answer(room: Room) -> None:
         with place.serving() as first:
             talking.stdin.write("slow\n")
             talking.stdin.flush()
-            place.until(place.began)
+            until(place.began)
             first.kill()
         talking.stdin.write("and?\n")
         talking.stdin.flush()
@@ -85,25 +86,25 @@ def test_a_running_server_notices_what_people_decide(room: Room) -> None:
     """Nothing arrives, and yet a replay, a redrive and the end of a pause are seen to."""
     with room.place.serving():
         room.say("one")
-        room.place.until(lambda: room.replies() and room.is_quiet())
+        until(lambda: room.replies() and room.is_quiet())
         status = json.loads(room.run("dispatch", "status", "--json").stdout)
         assert status["holder"]
         replayed = room.run(
             "dispatch", "replay", "team", "--since", "1", "--reason", "again", "--yes"
         )
         assert replayed.returncode == 0, replayed.stderr
-        room.place.until(lambda: room.place.began() == ["one", "one"])
-        room.place.until(room.is_quiet)
+        until(lambda: room.place.began() == ["one", "one"])
+        until(room.is_quiet)
         room.say("poison")
-        room.place.until(room.dead.letters)
+        until(room.dead.letters)
         (letter,) = room.dead.letters()
         (room.place.directory / "mended").touch()
         assert room.dead.redrive(letter.id)
-        room.place.until(lambda: "echo: poison" in room.replies())
+        until(lambda: "echo: poison" in room.replies())
         room.groups.set("team", is_paused=True)
         room.say("late")
         room.groups.set("team", is_paused=False)
-        room.place.until(lambda: "echo: late" in room.replies())
+        until(lambda: "echo: late" in room.replies())
 
 
 def test_a_replay_is_refused_while_the_agent_works(room: Room) -> None:
@@ -111,7 +112,7 @@ def test_a_replay_is_refused_while_the_agent_works(room: Room) -> None:
     with room.place.serving():
         room.say("one")
         room.say("slow")
-        room.place.until(lambda: "slow" in room.place.began())
+        until(lambda: "slow" in room.place.began())
         refused = room.run(
             "dispatch", "replay", "team", "--since", "1", "--reason", "again", "--yes"
         )

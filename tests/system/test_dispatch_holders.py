@@ -14,7 +14,8 @@ from onceward.dispatch.dispatcher import Dispatcher
 from onceward.dispatch.models import LEASE
 from onceward.system import ProcessIdentity
 from tests.support import namespaces
-from tests.support.dispatch_store import World, chat, lines, until
+from tests.support.dispatch_store import World, chat, lines
+from tests.support.waiting import until
 
 __all__ = ["chat"]
 

@@ -21,9 +21,9 @@ from tests.support.dispatch_store import (
     chat,
     is_running,
     lines,
-    until,
     world,
 )
+from tests.support.waiting import until
 
 __all__ = ["chat"]
 

@@ -14,8 +14,8 @@ from tests.support.dispatch_store import (
     chat,
     is_running,
     lines,
-    until,
 )
+from tests.support.waiting import until
 
 __all__ = ["chat"]
 

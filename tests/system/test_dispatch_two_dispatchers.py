@@ -8,8 +8,9 @@ import pytest
 
 from onceward.dispatch.models import LEASE, DeliveryState
 from tests.support import namespaces
-from tests.support.dispatch_store import World, chat, lines, until
+from tests.support.dispatch_store import World, chat, lines
 from tests.support.evidence import Entry, Evidence
+from tests.support.waiting import until
 
 __all__ = ["chat"]
 

@@ -21,7 +21,8 @@ from onceward.workers import App, Message
 from onceward.workers.wakeups import Wakeups
 from tests.support.list_source import ListSource
 from tests.support.pgbouncer import PgBouncer
-from tests.support.running_worker import at_work, until
+from tests.support.running_worker import at_work
+from tests.support.waiting import until
 
 _numbers = itertools.count(1)
 

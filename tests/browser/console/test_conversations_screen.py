@@ -13,7 +13,8 @@ from onceward.dispatch.operator_actions import Operators
 from tests.support.browser.accessibility_checks import assert_accessible
 from tests.support.browser.keyboard import press_keys
 from tests.support.console_history import HOSTILE
-from tests.support.console_servers import Console, Visit, until
+from tests.support.console_servers import Console, Visit
+from tests.support.waiting import until
 
 
 def inside(page: Page) -> FrameLocator:

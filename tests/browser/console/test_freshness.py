@@ -15,7 +15,8 @@ from playwright.sync_api import Page, Route, expect
 from tests.support.browser.accessibility_checks import assert_accessible
 from tests.support.browser.keyboard import press_keys
 from tests.support.browser.page_monitor import PageMonitor
-from tests.support.console_servers import Console, Visit, until
+from tests.support.console_servers import Console, Visit
+from tests.support.waiting import until
 
 EVENTS = re.compile(r"/api/console/events")
 QUIET = re.compile(r"^The server (has gone quiet|does not answer)\.")

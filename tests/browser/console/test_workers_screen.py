@@ -14,7 +14,8 @@ from onceward.cursors.models import CursorState
 from onceward.testing.zombie import wake
 from tests.support import shop_app
 from tests.support.browser.accessibility_checks import assert_accessible
-from tests.support.console_servers import Console, Visit, until
+from tests.support.console_servers import Console, Visit
+from tests.support.waiting import until
 
 HURRY = {"SHOP_LEASE_SECONDS": "4", "SHOP_WORK_SECONDS": "0.1"}
 CURSOR = "lead_intake"

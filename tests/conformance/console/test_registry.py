@@ -21,7 +21,8 @@ from onceward.workers.worker_registry import (
     list_workers,
 )
 from tests.support.list_source import ListSource
-from tests.support.running_worker import PATIENCE_SECONDS, at_work, drain, until
+from tests.support.running_worker import PATIENCE_SECONDS, at_work, drain
+from tests.support.waiting import until
 
 
 def consumers(count: int = 1) -> tuple[Consumer, ...]:

@@ -15,7 +15,8 @@ from onceward.workers.cursor_reader import CursorReader, PollResult
 from onceward.workers.sources import Table, TableSource
 from tests.support.command_runner import Run
 from tests.support.command_runner import run as run  # noqa: PLC0414 - a fixture, given on
-from tests.support.running_worker import at_work, drain, until
+from tests.support.running_worker import at_work, drain
+from tests.support.waiting import until
 
 TABLES = {
     "sqlite": "create table leads (id integer primary key autoincrement, kind text)",

@@ -19,7 +19,8 @@ from onceward.workers.cursor_reader import (
 )
 from onceward.workers.worker import JITTER
 from tests.support.list_source import ListPartitions, ListSource
-from tests.support.running_worker import at_work, until
+from tests.support.running_worker import at_work
+from tests.support.waiting import until
 
 
 @pytest.mark.parametrize("has_source", [True, False])

@@ -20,7 +20,8 @@ from onceward.testing.moving_time import MovingTime
 from onceward.workers import App, Message
 from onceward.workers import cursor_reader as readers
 from tests.support.list_source import ListPartitions, ListSource
-from tests.support.running_worker import PATIENCE_SECONDS, at_work, drain, until
+from tests.support.running_worker import PATIENCE_SECONDS, at_work, drain
+from tests.support.waiting import until
 
 
 @pytest.fixture

@@ -19,7 +19,8 @@ from onceward.testing.moving_time import MovingTime
 from onceward.workers import App, Message, Reject
 from onceward.workers.poison_guard import PoisonGuard
 from tests.support.list_source import ListPartitions, ListSource
-from tests.support.running_worker import at_work, drain, until
+from tests.support.running_worker import at_work, drain
+from tests.support.waiting import until
 
 
 def die_idle(ow: Onceward, ow_time: MovingTime, times: int = 4) -> None:

@@ -11,8 +11,8 @@ import pytest
 from onceward.agents import Chat, ChatAgent
 from onceward.errors import InvalidArgument, OncewardError
 from tests.support.agent_messages import ODD_TEXTS, a_delivery, a_message
-from tests.support.agent_processes import until
 from tests.support.chat_dialog import Begin, taking, talk
+from tests.support.waiting import until
 
 __all__ = ["talk"]
 

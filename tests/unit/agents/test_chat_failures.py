@@ -7,8 +7,8 @@ import pytest
 
 from onceward.agents import Chat
 from onceward.errors import InvalidArgument, OncewardError, Retryable
-from tests.support.agent_processes import until
 from tests.support.chat_dialog import Begin, Handler, taking, talk
+from tests.support.waiting import until
 
 __all__ = ["talk"]
 

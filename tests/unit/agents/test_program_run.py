@@ -29,7 +29,8 @@ from onceward.agents.program_run import (
 from onceward.keys import compact_json
 from onceward.system import Clock, ManualClock, ProcessIdentity, SystemClock
 from onceward.system.redaction import Redactor
-from tests.support.agent_processes import is_running, until
+from tests.support.agent_processes import is_running
+from tests.support.waiting import until
 
 
 def run(

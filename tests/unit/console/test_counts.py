@@ -1,7 +1,7 @@
 """The counts beside the names of pages: counted in the background, never during a request."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
@@ -15,14 +15,7 @@ from onceward.retries import Failure, RetryMessage
 from onceward.system import ManualClock, SystemClock
 from onceward.testing.moving_time import MovingTime
 from tests.support.console_requests import Asking
-
-
-def until(is_true: Callable[[], bool]) -> None:
-    clock = SystemClock()
-    deadline = clock.monotonic() + 60
-    while not is_true():
-        assert clock.monotonic() < deadline
-        clock.sleep(0.005)
+from tests.support.waiting import until
 
 
 def fill(ow: Onceward) -> None:

@@ -15,7 +15,6 @@ import pytest
 
 from onceward.journal import Journal
 from onceward.lab.feedback_long_poll import FeedbackNotifier
-from onceward.system import SystemClock
 from tests.support.blocked_call import asked_meanwhile, run_within, sit_on
 from tests.support.lab_http_client import Site, error_of
 from tests.support.labs import paths_in
@@ -78,17 +77,15 @@ def test_existing_entries_are_returned_without_waiting(site: Site, tmp_path: Pat
 def test_another_tools_entry_ends_the_wait(site: Site, tmp_path: Path) -> None:
     """An entry of any process reaches the agent that waits."""
 
-    async def work() -> float:
+    async def work() -> None:
         async with site.client() as client, asyncio.TaskGroup() as group:
             poll = begin(group, client)
             await until_waiting(site)
             await asyncio.to_thread(append, tmp_path)
-            began = SystemClock().monotonic()
             response = await poll
             assert [each["id"] for each in response.json()["items"]] == ["fb_1"]
-            return SystemClock().monotonic() - began
 
-    assert run(work) < SOON
+    run(work)
 
 
 def test_a_submit_of_this_server_ends_the_wait(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:

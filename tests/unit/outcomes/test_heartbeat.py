@@ -2,7 +2,6 @@
 
 import os
 import threading
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from onceward.outcomes.heartbeat import HEARTBEAT, ClaimHeartbeat
 from onceward.outcomes.once import new_owner
 from onceward.system import ManualClock
 from tests.support.forked_children import forked
+from tests.support.waiting import until
 
 
 class Renewals(Claims):
@@ -94,16 +94,6 @@ def test_a_shorter_lease_wakes_the_thread() -> None:
 @pytest.fixture
 def ow(tmp_path: Path) -> Onceward:
     return open_handle(f"sqlite:///{tmp_path / 'x.db'}")
-
-
-def until(condition: Callable[[], bool]) -> None:
-    """Look again and again at what another thread does."""
-    never = threading.Event()
-    for _ in range(60_000):
-        if condition():
-            return
-        never.wait(0.001)
-    pytest.fail("it never happened")
 
 
 def test_a_function_longer_than_its_lease_keeps_its_claim(ow: Onceward) -> None:

@@ -12,6 +12,7 @@ from onceward.errors import LeaseLost
 from onceward.system import SystemClock
 from onceward.testing import Frozen, Trial, drain, worker_process, zombie
 from onceward.workers import Item
+from tests.support.waiting import until
 
 HERE = Path(__file__).name
 Zombie = Callable[..., AbstractContextManager[Frozen]]
@@ -125,12 +126,8 @@ def test_an_app_can_be_run_as_a_process_and_frozen(
     monkeypatch.chdir(tmp_path)
     url = f"sqlite:///{tmp_path / 'work.db'}"
     with worker_process("shop:app", url) as process:
-        clock = SystemClock()
-        until = clock.monotonic() + 60
-        while not (tmp_path / "began").exists():
-            assert clock.monotonic() < until
-            assert process.poll() is None
-            clock.sleep(0.01)
+        until(lambda: (tmp_path / "began").exists() or process.poll() is not None)
+        assert process.poll() is None
         with zombie(process):
             assert Path(f"/proc/{process.pid}/stat").read_text().split(")")[1].split()[0] == "T"
     assert process.returncode == 0

@@ -1,7 +1,6 @@
 """Idempotence: once and often must leave the same, and what differs is shown."""
 
 import os
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,7 @@ from typing import Any
 import pytest
 
 from onceward.testing import Idempotence, Trial, assert_idempotent
+from tests.support.waiting import until
 
 STATE = "select * from charges"
 
@@ -66,11 +66,8 @@ def test_calls_at_once_are_checked_apart_from_calls_in_turn() -> None:
         looked.mkdir(exist_ok=True)
         if not bank.exists():
             (looked / str(os.getpid())).touch()
-            deadline = time.monotonic() + 60
             # All of those who call at once look before the first one leaps.
-            while are_at_once(trial) and len(list(looked.iterdir())) < 3:
-                assert time.monotonic() < deadline
-                time.sleep(0.001)
+            until(lambda: not are_at_once(trial) or len(list(looked.iterdir())) == 3)
             with bank.open("a") as file:
                 file.write("7\n")
 

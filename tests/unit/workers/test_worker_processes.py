@@ -4,10 +4,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+
+from tests.support.waiting import until
 
 SECONDS_MAX = 60.0
 #: Starts so many children that run until a signal, and says so for each.
@@ -49,7 +50,7 @@ def test_a_signal_while_a_fleet_starts_ends_all_of_it(after: int) -> None:
             lines += parent.stdout.readlines()
     pids = [int(line.split()[1]) for line in lines if line.startswith("worker_process_started")]
     assert len(pids) >= after
-    assert not [pid for pid in pids if _is_there(pid)]
+    until(lambda: not any(map(_is_there, pids)))
 
 
 #: Signals itself between two steps, then has the first child end.
@@ -98,11 +99,8 @@ def test_one_looks_again_at_what_the_others_left(tmp_path: Path) -> None:
 
 
 def _is_there(pid: int) -> bool:
-    until = time.monotonic() + SECONDS_MAX
-    while time.monotonic() < until:
-        try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
-            return False
-        time.sleep(0.01)
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
     return True
