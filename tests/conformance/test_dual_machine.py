@@ -253,7 +253,7 @@ class Dual(RuleBasedStateMachine):
 @pytest.mark.timeout(3600)
 def test_a_dual_cursor_follows_the_model(ow: Onceward, prove: bool, soak: bool) -> None:
     """Whatever is called in whatever order, stale batches too, nothing read is ever lost."""
-    examples = examples_for(ow, prove=prove, soak=soak, short=100)
+    examples = examples_for(ow, prove=prove, soak=soak, short=50)
     counts: Counter[str] = Counter()
     machine = type("Machine", (Dual,), {"ow": ow, "counts": counts})
     events = ("begun", "extended", "output", "commit", "rollback", "kept", "stale", "crash")

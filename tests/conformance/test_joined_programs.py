@@ -26,7 +26,7 @@ def test_h49_caught_nested_errors_agree_with_the_model(
         tx.execute("create table effects (id bigint primary key)")
 
     @settings(
-        max_examples=examples_for(ow, prove=prove, soak=soak, short=100),
+        max_examples=examples_for(ow, prove=prove, soak=soak, short=60),
         deadline=None,
         suppress_health_check=list(HealthCheck),
     )

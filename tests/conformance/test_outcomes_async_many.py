@@ -22,10 +22,10 @@ from tests.support.async_calls import (
 
 __all__ = ["ow"]
 
-# --- five hundred at once -------------------------------------------------------------------------
+# --- hundreds at once -----------------------------------------------------------------------------
 
 
-def test_h52_five_hundred_calls_with_nested_calls_all_finish(
+def test_h52_hundreds_of_calls_with_nested_calls_all_finish(
     ow: Onceward,
 ) -> None:
     """Each runs once, with a nested call of its own claim and one that joins; no long callback."""
@@ -58,7 +58,7 @@ def test_h52_five_hundred_calls_with_nested_calls_all_finish(
     assert longest() < CALLBACK_SECONDS_MAX
 
 
-def test_h52_five_hundred_calls_that_open_a_transaction_inside_all_finish(ow: Onceward) -> None:
+def test_h52_hundreds_of_calls_that_open_a_transaction_inside_all_finish(ow: Onceward) -> None:
     """The outer calls have claims of their own, the inner ones wait for places."""
 
     @with_tx(ow)

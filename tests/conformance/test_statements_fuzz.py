@@ -77,7 +77,7 @@ def test_h56_no_text_hides_a_commit(ow: Onceward, prove: bool, soak: bool) -> No
         tx.execute("create table effects (id bigint)")
 
     @settings(
-        max_examples=examples_for(ow, prove=prove, soak=soak, short=400),
+        max_examples=examples_for(ow, prove=prove, soak=soak, short=150),
         deadline=None,
         suppress_health_check=list(HealthCheck),
     )

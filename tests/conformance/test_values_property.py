@@ -143,7 +143,7 @@ def test_h51_equal_calls_are_one_and_a_replay_equals_the_first_answer(
     seen: Counter[str] = Counter()
 
     @settings(
-        max_examples=examples_for(ow, prove=prove, soak=soak, short=150),
+        max_examples=examples_for(ow, prove=prove, soak=soak, short=60),
         suppress_health_check=list(HealthCheck),
         database=None,
     )

@@ -18,7 +18,7 @@ from onceward.stores.postgres.store import TRANSACTIONS_MAX, PostgresStore
 T = TypeVar("T")
 Awaited = Coroutine[Any, Any, T]
 Called = Callable[[int], Awaited[T]]
-CALLS = 500
+CALLS = 200
 #: More calls than PostgreSQL has places for transactions.
 MORE_CALLS = TRANSACTIONS_MAX + 8
 TICKS = 1_000

@@ -18,7 +18,7 @@ from tests.support.async_calls import CALLBACK_SECONDS_MAX, CALLS, timed_callbac
 from tests.support.evidence import Entry, Evidence
 
 #: Rounds of so many calls: as a slice, as a whole, and for hours.
-ROUNDS_SLICE, ROUNDS_PROVE, ROUNDS_SOAK = 1, 8, 400
+ROUNDS_SLICE, ROUNDS_PROVE, ROUNDS_SOAK = 1, 20, 1_000
 #: The share of calls that are cancelled in a round, and of functions that fail at first.
 CANCELLED, FAILING = 0.3, 0.1
 

@@ -142,7 +142,7 @@ def test_dispatching_follows_the_model(
     caplog.set_level(logging.ERROR, "onceward.dispatch")
     is_quick = ow.store.engine == "sqlite"
     short, full = (600, 10_000) if is_quick else (100, 1_000)
-    examples = full if soak else short if prove else short // 6
+    examples = full if soak else short if prove else short // 15
     counts: Counter[str] = Counter()
     machine = type("Machine", (Dispatching,), {"ow": ow, "counts": counts})
     events = ("begun", "said", "done", "kept", "rolled back", "dead", "extended")

@@ -268,7 +268,7 @@ def test_any_order_of_calls_agrees_with_the_model(ow: Onceward, prove: bool, soa
 
     is_sqlite = ow.store.engine == "sqlite"
     short, full = (600, 5_000) if is_sqlite else (100, 1_000)
-    examples = full if soak else short if prove else short // 4
+    examples = full if soak else short if prove else short // 10
     # A graph never says of itself that its store is away.
     events: set[Any] = {*WriteStatus, "refused", "relation taken along"} - {WriteStatus.BUFFERED}
     if soak:

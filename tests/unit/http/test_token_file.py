@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from onceward.errors import NotWritable, StorageError
 from onceward.http.token_file import open_token, read_token, rotate_token, token_path
 from onceward.system import crash_points
+from tests.support.forked_children import forked
 from tests.support.namespaces import SECOND_UID
 
 PROCESSES = 8
@@ -138,13 +140,13 @@ def test_h65_concurrent_first_starts_agree_on_one_token() -> None:
 def test_h65_a_kill_leaves_the_old_token_or_the_new_one(point: str, *, is_first: bool) -> None:
     """Never half a token, and never one that others may read."""
     before = None if is_first else open_token()
-    killed = subprocess.run(
-        [sys.executable, "-m", "onceward", "token", "rotate", "--yes"],
-        env={**os.environ, "ONCEWARD_CRASH": f"{point}:1"},
-        capture_output=True,
-        check=False,
-    )
-    assert killed.returncode == -9
+
+    def rotate() -> None:
+        crash_points.arm(f"{point}:1:kill")
+        rotate_token()
+
+    _, status = os.waitpid(forked(rotate), 0)
+    assert os.waitstatus_to_exitcode(status) == -signal.SIGKILL
     after = read_token()
     is_replaced = point in {"atomic.write.after_rename", "atomic.write.before_return"}
     assert (after != before) == is_replaced

@@ -242,39 +242,39 @@ def test_odd_text_does_no_harm() -> None:
     assert all(each.key for each in found)
 
 
-#: A piece, and how many of them: ten megabytes, or three of what every pattern has to look at.
+#: A piece, and how many of them: a megabyte, or a third of what every pattern has to look at.
 HOSTILE = {
-    "one line": ("a", 10_000_000),
-    "spaces": (" ", 10_000_000),
-    "newlines": ("\n", 10_000_000),
-    "open escapes": ("\x1b[", 5_000_000),
-    "endless escape": ("\x1b[" + "0" * 1_000_000, 10),
-    "open titles": ("\x1b]", 5_000_000),
-    "dashes": ("  +" + "-" * 1990 + "\n", 1_500),
-    "colons": (":1" * 995 + " error\n", 1_500),
-    "digits": ("error :" + "1" * 1990 + "\n", 1_500),
-    "dots": ("a." * 990 + "Exception\n", 1_500),
-    "capitals": ("A" * 1980 + "Exception\n", 1_500),
-    "warnings": (":1: " + "W." * 900 + "Warning\n", 1_500),
-    "quotes": ("thread '' panicked at '" + "', " * 600 + "error\n", 1_500),
-    "gaps": ("  1:1  error " + " " * 1980 + "x\n", 1_500),
-    "names": ("a: " * 660 + "not found error\n", 1_500),
-    "hashes": ("error: deadbeef01 ", 500_000),
-    "paths": ("error: /a", 1_000_000),
-    "tracebacks": ("Traceback (most recent call last):\n", 280_000),
-    "frames": ('  File "x", line 1\n', 100_000),
-    "errors": ("error: a b c\n", 50_000),
-    "reports": ("=== short test summary info ===\nFAILED a::b - c\n", 30_000),
+    "one line": ("a", 1_000_000),
+    "spaces": (" ", 1_000_000),
+    "newlines": ("\n", 1_000_000),
+    "open escapes": ("\x1b[", 500_000),
+    "endless escape": ("\x1b[" + "0" * 100_000, 10),
+    "open titles": ("\x1b]", 500_000),
+    "dashes": ("  +" + "-" * 1990 + "\n", 150),
+    "colons": (":1" * 995 + " error\n", 150),
+    "digits": ("error :" + "1" * 1990 + "\n", 150),
+    "dots": ("a." * 990 + "Exception\n", 150),
+    "capitals": ("A" * 1980 + "Exception\n", 150),
+    "warnings": (":1: " + "W." * 900 + "Warning\n", 150),
+    "quotes": ("thread '' panicked at '" + "', " * 600 + "error\n", 150),
+    "gaps": ("  1:1  error " + " " * 1980 + "x\n", 150),
+    "names": ("a: " * 660 + "not found error\n", 150),
+    "hashes": ("error: deadbeef01 ", 50_000),
+    "paths": ("error: /a", 100_000),
+    "tracebacks": ("Traceback (most recent call last):\n", 28_000),
+    "frames": ('  File "x", line 1\n', 10_000),
+    "errors": ("error: a b c\n", 5_000),
+    "reports": ("=== short test summary info ===\nFAILED a::b - c\n", 3_000),
 }
 
 
 @pytest.mark.parametrize(("piece", "count"), HOSTILE.values(), ids=HOSTILE)
 def test_hostile_output_takes_no_time(piece: str, count: int) -> None:
-    """Megabytes of whatever are looked through in seconds; a wrong pattern would take hours."""
+    """A megabyte of whatever is looked through at once; a wrong pattern would take an hour."""
     output = piece * count
     began = time.process_time()
     assert len(detect(output, "", 1)) <= ISSUES_MAX
-    assert time.process_time() - began < 20
+    assert time.process_time() - began < 4
 
 
 @given(st.lists(st.sampled_from([*string.printable, "error: ", "E   ", "\x1b[", "Traceback "])))

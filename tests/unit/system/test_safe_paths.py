@@ -284,7 +284,7 @@ def test_h12_a_link_swapped_in_at_the_last_moment_is_not_followed(
 def test_h12_a_link_swapped_between_check_and_open_reads_nothing_outside(
     root: Path, outside: Path, what: str, prove: bool
 ) -> None:
-    """Thousands of reads while a link comes and goes: ours, or a refusal, never the secret."""
+    """Many reads while a link comes and goes: ours, or a refusal, never the secret."""
     place, target = {
         "file": (root / "run" / "file.txt", outside / "file.txt"),
         "directory": (root / "run", outside),
@@ -310,7 +310,7 @@ def test_h12_a_link_swapped_between_check_and_open_reads_nothing_outside(
                     seen["ours"] += 1
             except StorageError:
                 seen["refused"] += 1
-            if attempt >= (100_000 if prove else 4000) and all(seen.values()):
+            if attempt >= (100_000 if prove else 500) and all(seen.values()):
                 break
     finally:
         stop.set()

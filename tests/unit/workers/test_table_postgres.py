@@ -235,22 +235,8 @@ def explained(ow: Onceward, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.mark.parametrize("is_analyzed", [False, True])
-@pytest.mark.parametrize(
-    ("where", "index"),
-    [
-        ({}, "by_place"),
-        ({"kind": "k7"}, "by_kind"),
-        ({"kind": "rare"}, "by_kind"),
-        ({"niche_id": 3}, "by_niche"),
-        ({"niche_id": 7, "kind": "k7"}, "by_both"),
-    ],
-)
 def test_a_page_costs_the_same_however_large_the_table_is(
-    pg: Onceward,
-    where: dict[str, str | int],
-    index: str,
-    is_analyzed: bool,
-    monkeypatch: pytest.MonkeyPatch,
+    pg: Onceward, is_analyzed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Pages, counts and lags are ranges of an index, in its order; nothing is scanned or sorted."""
     run(
@@ -269,18 +255,27 @@ def test_a_page_costs_the_same_however_large_the_table_is(
         )
     if is_analyzed:
         run(pg, "analyze leads")
-    source = TableSource(pg, "leads", where=where)
-    source.check()
-    plans = explained(pg, monkeypatch)
-    items = source.read(None, 100)
-    source.read(items[-1].position, 100)
-    source.lag(items[-1].position)
-    for plan in plans[:2]:
-        assert f"using {index}" in plan, plan
-        assert "Filter" not in plan, plan
-    for plan in plans:
-        assert "Seq Scan" not in plan, plan
-        assert "Sort" not in plan, plan
+    pages: list[tuple[dict[str, Any], str]] = [
+        ({}, "by_place"),
+        ({"kind": "k7"}, "by_kind"),
+        ({"kind": "rare"}, "by_kind"),
+        ({"niche_id": 3}, "by_niche"),
+        ({"niche_id": 7, "kind": "k7"}, "by_both"),
+    ]
+    for where, index in pages:
+        source = TableSource(pg, "leads", where=where)
+        source.check()
+        with monkeypatch.context() as patch:
+            plans = explained(pg, patch)
+            items = source.read(None, 100)
+            source.read(items[-1].position, 100)
+            source.lag(items[-1].position)
+        for plan in plans[:2]:
+            assert f"using {index}" in plan, plan
+            assert "Filter" not in plan, plan
+        for plan in plans:
+            assert "Seq Scan" not in plan, plan
+            assert "Sort" not in plan, plan
 
 
 def test_partitions_are_found_without_reading_them(
