@@ -6,22 +6,27 @@ import pytest
 
 from tests.support.pgbouncer import POOLER
 
-#: Modules of each subsystem that keeps state in a session or a transaction, or might.
+#: Modules about what a session or a transaction keeps.
 THROUGH_POOLER = frozenset(
     {
-        "test_cursors",
         "test_cursors_guards",
-        "test_dual",
         "test_isolation",
         "test_joined_calls",
+        "test_outcomes_tx",
+        "test_savepoints",
+        "test_stores",
+    }
+)
+#: Modules of each subsystem that stands on them, which go through it in `make prove`.
+PROVEN_THROUGH_POOLER = frozenset(
+    {
+        "test_cursors",
+        "test_dual",
         "test_outcomes",
         "test_outcomes_once",
         "test_outcomes_store",
-        "test_outcomes_tx",
         "test_retries",
         "test_retries_parked",
-        "test_savepoints",
-        "test_stores",
         "test_table_source",
         "test_worker",
         "test_worker_once",
@@ -37,11 +42,16 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     module = metafunc.module.__name__.rpartition(".")[2]
     marks = metafunc.definition.iter_markers("parametrize")
     has_engines = any("ow_url" in mark.args[0] for mark in marks)
-    is_chosen = module in THROUGH_POOLER and metafunc.function.__name__ != NEEDS_MORE_SESSIONS
-    if "ow_url" not in metafunc.fixturenames or has_engines:
+    has_too_many = metafunc.function.__name__ == NEEDS_MORE_SESSIONS
+    if "ow_url" not in metafunc.fixturenames or has_engines or has_too_many:
         return
-    if is_chosen:
-        engines = ["sqlite", "postgres", *POOLER]
+    pooler = [pytest.param(each, marks=pytest.mark.prove) for each in POOLER]
+    if module in THROUGH_POOLER:
+        pooler = [pytest.param(each) for each in POOLER]
+    elif module not in PROVEN_THROUGH_POOLER or not metafunc.config.getoption("--prove"):
+        pooler = []
+    if pooler:
+        engines = ["sqlite", "postgres", *pooler]
         mark = pytest.mark.parametrize("ow_url", engines, indirect=True)
         metafunc.definition.add_marker(mark)
 
