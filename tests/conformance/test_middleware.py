@@ -53,14 +53,12 @@ def test_a_quoted_key_is_the_bare_key(shop: Shop) -> None:
     assert shop.effects() == 2
 
 
-@pytest.mark.parametrize(
-    "key", [b"", b'""', b'"', b'"a', b'"a"b"', b"\xe9", b"a\x7fb", b"a\tb", b"x" * 256]
-)
-def test_a_malformed_key_is_rejected(shop: Shop, key: bytes) -> None:
+def test_a_malformed_key_is_rejected(shop: Shop) -> None:
     """What is not 1 to 255 printable characters is 400, and nothing runs."""
-    rejected = problem(call(shop.once(), key=key), 400, "INVALID_ARGUMENT")
-    assert "Idempotency-Key" in rejected["detail"]
-    assert shop.effects() == 0
+    for key in [b"", b'""', b'"', b'"a', b'"a"b"', b"\xe9", b"a\x7fb", b"a\tb", b"x" * 256]:
+        rejected = problem(call(shop.once(), key=key), 400, "INVALID_ARGUMENT")
+        assert "Idempotency-Key" in rejected["detail"]
+        assert shop.effects() == 0
 
 
 def test_two_keys_are_no_key(shop: Shop) -> None:

@@ -133,9 +133,9 @@ def test_a_huge_message_is_cut_between_characters(
     assert (found["raw_text"], found["raw_is_cut"], found["raw_size"]) == ("ab", True, 5)
 
 
-@pytest.mark.parametrize(
-    ("path", "query", "expected"),
-    [
+def test_bad_questions_name_the_field(asking: Asking) -> None:
+    """What cannot be asked for is refused, and says why."""
+    cases: list[Any] = [
         ("/api/dead", {"limit": 0}, (400, "INVALID_ARGUMENT", "limit")),
         ("/api/dead", {"after": "-1"}, (400, "INVALID_CURSOR", "after")),
         ("/api/dead", {"state": "lost"}, (400, "INVALID_ARGUMENT", "state")),
@@ -144,13 +144,9 @@ def test_a_huge_message_is_cut_between_characters(
         ("/api/dead/show", {"id": 2**70}, (400, "INVALID_ARGUMENT", "id")),
         ("/api/dead/show", {}, (400, "INVALID_ARGUMENT", "id")),
         ("/api/dead/show", {"id": 999}, (404, "DEAD_LETTER_NOT_FOUND", None)),
-    ],
-)
-def test_bad_questions_name_the_field(
-    asking: Asking, path: str, query: dict[str, Any], expected: tuple[int, str, str | None]
-) -> None:
-    """What cannot be asked for is refused, and says why."""
-    assert error_of(asking.get(path, **query)) == expected
+    ]
+    for path, query, expected in cases:
+        assert error_of(asking.get(path, **query)) == expected
 
 
 # --- redrive --------------------------------------------------------------------------------------
@@ -224,9 +220,9 @@ def test_letters_that_changed_since_they_were_seen_are_left_alone(
     assert ow.dead.show(letters[0]).state == "dead"
 
 
-@pytest.mark.parametrize(
-    ("body", "expected"),
-    [
+def test_bad_redrives_name_the_field(asking: Asking) -> None:
+    """What is unclear is not done."""
+    cases: list[Any] = [
         ({}, (400, "INVALID_ARGUMENT", "ids")),
         ({"ids": []}, (400, "INVALID_ARGUMENT", "ids")),
         ({"ids": [1], "cursor": "leads"}, (400, "INVALID_ARGUMENT", "ids")),
@@ -237,13 +233,9 @@ def test_letters_that_changed_since_they_were_seen_are_left_alone(
         ({"cursor": ""}, (400, "INVALID_ARGUMENT", "cursor")),
         ({"ids": [999]}, (404, "DEAD_LETTER_NOT_FOUND", None)),
         ({"ids": [999], "dry_run": True}, (404, "DEAD_LETTER_NOT_FOUND", None)),
-    ],
-)
-def test_bad_redrives_name_the_field(
-    asking: Asking, body: dict[str, Any], expected: tuple[int, str, str | None]
-) -> None:
-    """What is unclear is not done."""
-    assert error_of(asking.act("/api/dead/redrive", **body)) == expected
+    ]
+    for body, expected in cases:
+        assert error_of(asking.act("/api/dead/redrive", **body)) == expected
 
 
 # --- drop -----------------------------------------------------------------------------------------
@@ -300,19 +292,19 @@ def test_a_drop_that_drops_nothing_is_a_conflict(
     assert [each.outcome for each in page(ow.store, before=2**62, limit=9)] == ["refused"]
 
 
-@pytest.mark.parametrize(
-    ("changed", "field"),
-    [({"reason": ""}, "reason"), ({"reason": " "}, "reason"), ({"id": None}, "id")],
-)
-def test_a_drop_wants_a_reason(
-    ow: Onceward, asking: Asking, changed: dict[str, Any], field: str
-) -> None:
+def test_a_drop_wants_a_reason(ow: Onceward, asking: Asking) -> None:
     """Losing work is not done without saying why."""
     letter = bury(ow, "1")
-    response = asking.act("/api/dead/drop", **{"id": letter, "reason": "x", **changed})
-    assert error_of(response) == (400, "INVALID_ARGUMENT", field)
-    assert error_of(asking.act("/api/dead/drop", id=999, reason="x"))[0] == 404
-    assert ow.dead.show(letter).state == "dead"
+    cases: list[Any] = [
+        ({"reason": ""}, "reason"),
+        ({"reason": " "}, "reason"),
+        ({"id": None}, "id"),
+    ]
+    for changed, field in cases:
+        response = asking.act("/api/dead/drop", **{"id": letter, "reason": "x", **changed})
+        assert error_of(response) == (400, "INVALID_ARGUMENT", field)
+        assert error_of(asking.act("/api/dead/drop", id=999, reason="x"))[0] == 404
+        assert ow.dead.show(letter).state == "dead"
 
 
 def test_a_console_that_only_shows_still_plans(ow: Onceward) -> None:

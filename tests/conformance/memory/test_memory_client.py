@@ -216,9 +216,9 @@ def test_the_third_failure_is_the_caller_s(memory: Memory, monkeypatch: pytest.M
     assert len(calls) == 3
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
+def test_what_is_wrong_is_tried_once(memory: Memory, clock: ManualClock) -> None:
+    """No repetition makes a wrong argument right."""
+    cases: list[Any] = [
         lambda memory: memory.create_entities([{"name": "", "entityType": "t"}]),
         lambda memory: memory.create_entities("Ann"),
         lambda memory: memory.add_observations([{"entityName": "unknown", "contents": ["x"]}]),
@@ -232,13 +232,11 @@ def test_the_third_failure_is_the_caller_s(memory: Memory, monkeypatch: pytest.M
         lambda memory: memory.history(5),
         lambda memory: memory.restore(name=5),
         lambda memory: memory.restore(change="5"),
-    ],
-)
-def test_what_is_wrong_is_tried_once(memory: Memory, clock: ManualClock, call: Any) -> None:
-    """No repetition makes a wrong argument right."""
-    with pytest.raises((InvalidArgument, EntityMissing)):
-        call(memory)
-    assert clock.monotonic() == 0
+    ]
+    for call in cases:
+        with pytest.raises((InvalidArgument, EntityMissing)):
+            call(memory)
+        assert clock.monotonic() == 0
 
 
 def test_there_is_one_layer_of_retries(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,9 +31,12 @@ def fix(recorder: Recorder, strategy: str, *statuses: str) -> str:
 GOOD, BAD, SO_SO = "verified_successful", "failed", "partially_effective"
 
 
-@pytest.mark.parametrize(
-    ("text", "how"),
-    [
+def test_a_text_is_found_by_key_then_by_what_it_makes_then_by_words(
+    graph: Graph, recorder: Recorder, clock: ManualClock
+) -> None:
+    """However the error is worded, its fix is named."""
+    recorded = story(recorder)
+    for text, how in [
         (ISSUE, MatchMethod.EXACT_KEY),
         (SEEN_ELSEWHERE, MatchMethod.DERIVED_KEY),
         (f"  {SEEN_ELSEWHERE}\n", MatchMethod.DERIVED_KEY),
@@ -42,18 +45,12 @@ GOOD, BAD, SO_SO = "verified_successful", "failed", "partially_effective"
         ("price pydantic", MatchMethod.SEARCH),
         ('ValueError: no "price" (pydantic) * OR type: -x^', MatchMethod.SEARCH),
         (URL, MatchMethod.DERIVED_KEY),
-    ],
-)
-def test_a_text_is_found_by_key_then_by_what_it_makes_then_by_words(
-    graph: Graph, recorder: Recorder, clock: ManualClock, text: str, how: MatchMethod
-) -> None:
-    """However the error is worded, its fix is named."""
-    recorded = story(recorder)
-    found = recall(graph, text, clock=clock)
-    assert (found.how, found.names[0]) == (how, doc_key(URL) if text == URL else ISSUE)
-    assert [each.name for each in found.fixes] == [recorded.fix]
-    assert '"use .get"' in found.text
-    assert ("closest match" in found.text) == (how is MatchMethod.SEARCH)
+    ]:
+        found = recall(graph, text, clock=clock)
+        assert (found.how, found.names[0]) == (how, doc_key(URL) if text == URL else ISSUE)
+        assert [each.name for each in found.fixes] == [recorded.fix]
+        assert '"use .get"' in found.text
+        assert ("closest match" in found.text) == (how is MatchMethod.SEARCH)
 
 
 def test_names_come_with_the_ids_of_their_nodes(
@@ -188,20 +185,20 @@ def test_a_command_is_recalled_with_all_its_results(
     assert ISSUE in found.names
 
 
-@pytest.mark.parametrize("name", ["run", "command", "fix", "dep#pydantic", "concept#dict"])
 def test_entities_related_to_an_error_lead_to_its_fix(
-    graph: Graph, recorder: Recorder, clock: ManualClock, name: str
+    graph: Graph, recorder: Recorder, clock: ManualClock
 ) -> None:
     """Asked for a run, a command, a cause or a topic, the fixes of its errors are named."""
     recorded = story(recorder)
     recorder.error(
         MESSAGE, kind="KeyError", detector="pytest", dependency="pydantic", concepts=["dict"]
     )
-    found = recall(graph, getattr(recorded, name, name), clock=clock)
-    assert found.how is MatchMethod.EXACT_KEY
-    assert [each.name for each in found.fixes] == [recorded.fix]
-    assert "use .get" in found.text
-    assert ISSUE in found.text
+    for name in ["run", "command", "fix", "dep#pydantic", "concept#dict"]:
+        found = recall(graph, getattr(recorded, name, name), clock=clock)
+        assert found.how is MatchMethod.EXACT_KEY
+        assert [each.name for each in found.fixes] == [recorded.fix]
+        assert "use .get" in found.text
+        assert ISSUE in found.text
 
 
 def test_plain_entities_are_recalled_with_their_newest_facts(

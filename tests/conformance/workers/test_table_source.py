@@ -128,17 +128,15 @@ def test_the_lag_says_how_many_and_since_when(
     assert source.lag(first).messages == 1
 
 
-@pytest.mark.parametrize(
-    "position", ["", "x", "-1", "1.5", "1-x", "x-1", "9" * 30, "1-" + "9" * 30]
-)
-def test_a_position_of_another_source_is_refused(leads: Onceward, position: str) -> None:
+def test_a_position_of_another_source_is_refused(leads: Onceward) -> None:
     """An invalid position is reported, and the source works on."""
     add(leads, "a")
     source = TableSource(leads, "leads")
-    for call in (source.lag, lambda each: source.read(each, 1)):
-        with pytest.raises(InvalidCursor):
-            call(position)
-    assert names(source) == ["a"]
+    for position in ["", "x", "-1", "1.5", "1-x", "x-1", "9" * 30, "1-" + "9" * 30]:
+        for call in (source.lag, lambda each: source.read(each, 1)):
+            with pytest.raises(InvalidCursor):
+                call(position)
+        assert names(source) == ["a"]
 
 
 def test_a_position_that_was_never_reached_is_refused(leads: Onceward) -> None:
