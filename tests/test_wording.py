@@ -121,7 +121,7 @@ def test_pages_that_are_replaced_soon_are_not_checked(
 ) -> None:
     """Their folders are named; those beside them are checked."""
     monkeypatch.setattr(wording, "ROOT", tmp_path)
-    for folder in ("lab", "dispatch", "http", "console"):
+    for folder in ("lab", "http", "console"):
         path = tmp_path / "src/onceward" / folder / "pages" / "index.html"
         path.parent.mkdir(parents=True)
         path.write_text("nobody")

@@ -31,6 +31,14 @@ const DOCUMENTS = [
     first: "src/screens/overview",
     budgets: { script: 60_000, style: 15_000, screen: 60_000 },
   },
+  {
+    name: "chat",
+    title: "chat",
+    script: "src/chat/main.tsx",
+    layers: ["tokens", "base", "controls", "parts", "dialog"],
+    rest: ["chat", "../chat/page"],
+    budgets: { script: 25_000, style: 8_000 },
+  },
 ];
 /** Runs before the first paint, in every document. */
 const EARLY = "src/early.ts";

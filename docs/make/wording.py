@@ -81,7 +81,6 @@ _GENERATED: Final = {"docs/evidence.md"}
 #: To be replaced by screens of `web/src`; until then their texts are not worth changing.
 _REPLACED_SOON: Final = (
     "src/onceward/lab/pages",
-    "src/onceward/dispatch/pages",
     "src/onceward/http/pages",
 )
 _MARKDOWN: Final = MarkdownIt("commonmark").enable(["table", "strikethrough"])

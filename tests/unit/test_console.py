@@ -128,14 +128,9 @@ ALIKE = {
     "/api/runs/nope": "/api/runs/{run_id:run}",
     "/assets/nope": "/assets/{name}",
     "/lab/assets/lab.html": "/lab/assets/{name}",
-    "/chat/assets/chat.html": "/chat/assets/{name}",
-    "/chat/assets/static_pages.py": "/chat/assets/{name}",
 }
 #: Pages that the console, and no other site, may show in a frame.
-FRAMED = {
-    *("/lab", "/lab/review/{run_id}", "/lab/compare/{experiment_id}", "/lab/results"),
-    *("/chat", "/chat/{group}"),
-}
+FRAMED = {"/lab", "/lab/review/{run_id}", "/lab/compare/{experiment_id}", "/lab/results"}
 MISSING = [*ALIKE, "/nope", "/api/nope", "/api/runs/", "/assets/..%2fapp.py", "/lab/"]
 
 

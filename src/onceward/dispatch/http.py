@@ -20,10 +20,10 @@ from onceward.dispatch.models import NewMessage
 from onceward.dispatch.response_models import answers
 from onceward.dispatch.views import group_item, page_body, state_body, status_body
 from onceward.errors import InvalidArgument
+from onceward.http.built_pages import add_document
 from onceward.http.errors import ResponseDocs
 from onceward.http.guard import page_token_for
 from onceward.http.long_poll import WAIT_SECONDS_MAX, Notifier, cancel_on_disconnect
-from onceward.http.static_pages import add_pages
 from onceward.keys.encoding import encoded
 from onceward.system import Clock, SystemClock
 
@@ -100,7 +100,7 @@ def dispatch_router(
     _add_config(router, chats, readers, version)
     _add_receiving(router, chats)
     _add_reading(router, chats, readers, notifier or notifier_of(chats), clock or SystemClock())
-    add_pages(router, __package__, page="chat.html", base="/chat", at=("/chat", "/chat/{group}"))
+    add_document(router, "chat.html", at=("/chat", "/chat/{group}"))
     return router
 
 

@@ -5,20 +5,17 @@ from __future__ import annotations
 import re
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
-from playwright.sync_api import FrameLocator, Locator, Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from onceward.dispatch.models import DeliveryState
 from onceward.dispatch.operator_actions import Operators
 from tests.support.browser.accessibility_checks import assert_accessible
+from tests.support.browser.chat_page_actions import MessageFaults, field, messages_on, write
 from tests.support.browser.keyboard import press_keys
+from tests.support.browser.page_monitor import PageMonitor
 from tests.support.console_history import HOSTILE
 from tests.support.console_servers import Console, Visit
 from tests.support.waiting import until
-
-
-def inside(page: Page) -> FrameLocator:
-    return page.frame_locator("iframe.framed-page")
 
 
 def row(page: Page, name: str) -> Locator:
@@ -49,20 +46,18 @@ def test_every_group_says_where_it_stands(page: Page, console: Console, visit: V
     expect(page.locator("tbody tr")).to_have_count(3)
 
 
-def test_what_is_said_inside_moves_the_cursor_outside(
+def test_what_is_said_in_the_chat_moves_the_cursor_beside_it(
     page: Page, mortal: Console, visit: Visit
 ) -> None:
-    """A message in the framed chat is answered, and the group's position goes on by itself."""
+    """A message in the chat is answered, and the group's position goes on by itself."""
     visit(mortal, "/conversations", "Conversations")
     press_keys(page, "j", "j", "j", "Enter")
     expect(page.get_by_role("heading", level=1, name="team")).to_be_visible()
     before = processed(mortal, "team")
     line = page.get_by_role("img", name=f"Processed up to {before}")
     expect(line).to_be_visible()
-    expect(inside(page).locator("header.top")).to_be_hidden()
-    inside(page).get_by_role("textbox", name="Message").fill("are you there?")
-    inside(page).get_by_role("textbox", name="Message").press("Enter")
-    replies = inside(page).get_by_role("article").filter(has_text="are you there?")
+    write(page, "are you there?")
+    replies = messages_on(page).filter(has_text="are you there?")
     expect(replies).to_have_count(2)  # what was said, and what was answered
     expect(line).to_have_count(0)
     expect(page.get_by_role("img", name=re.compile("nothing of this group waits"))).to_be_visible()
@@ -73,12 +68,31 @@ def test_what_is_said_inside_moves_the_cursor_outside(
 
 
 def test_the_chat_does_not_take_the_focus(page: Page, console: Console, visit: Visit) -> None:
-    """When the frame has loaded, the focus of a keyboard user does not move into it."""
+    """When the chat is there, the focus of a keyboard user does not move into it."""
     visit(console, "/conversations?group=team", "team")
-    expect(inside(page).get_by_role("textbox", name="Message")).to_be_visible()
-    assert page.evaluate("document.activeElement.tagName") != "IFRAME"
+    expect(field(page)).to_be_visible()
+    expect(field(page)).not_to_be_focused()
     press_keys(page, "Escape")
     expect(page.get_by_role("heading", level=1, name="Conversations")).to_be_visible()
+
+
+def test_what_was_not_sent_is_sent_from_another_screen(
+    page: Page, mortal: Console, visit: Visit, watch: PageMonitor
+) -> None:
+    """A message that is tried again goes on while the person looks elsewhere, and is there once."""
+    watch.expect_restart()
+    visit(mortal, "/conversations?group=team", "team")
+    faults = MessageFaults(page, "lost")
+    write(page, "are you there?")
+    expect(page.get_by_text("Not sent yet, trying again")).to_be_visible()
+    page.get_by_role("link", name=re.compile("^Cursors")).first.click()
+    expect(page.get_by_role("heading", level=1, name="Cursors")).to_be_visible()
+    with page.expect_response(lambda each: each.request.method == "POST" and each.ok):
+        faults.open()
+    page.go_back()
+    expect(messages_on(page).filter(has_text="are you there?")).to_have_count(2)
+    expect(page.locator(".note")).to_have_count(0)
+    assert len(set(faults.ids)) == 1
 
 
 def test_a_replay_is_counted_before_it_is_done(page: Page, mortal: Console, visit: Visit) -> None:
@@ -137,8 +151,7 @@ def test_everybody_can_use_it(page: Page, console: Console, visit: Visit, path: 
     group = re.search("group=([a-z]+)", path)
     visit(console, path, group[1] if group else "Conversations")
     if "group=team" in path and "tab" not in path:
-        expect(inside(page).get_by_role("textbox", name="Message")).to_be_visible()
-        assert Axe().run(page.frames[1]).violations_count == 0  # and from now on with the rest
+        expect(messages_on(page).first).to_be_visible()
     assert_accessible(page)
 
 

@@ -69,7 +69,9 @@ def framed(words: str) -> Callable[[Page], None]:
 BEFORE: Final[dict[str, Callable[[Page], None]]] = {
     "seek": seek,
     "judging": framed("Endings"),
-    "conversations": framed("what is our uptime?"),
+    "conversations": lambda page: expect(
+        page.get_by_role("log").get_by_text("what is our uptime?").first
+    ).to_be_visible(),
 }
 
 

@@ -1,22 +1,26 @@
 // Group: one conversation: where it stands, what was handed to its agent, what that said, and the chat itself.
 
 import type { JSX } from "preact";
+import { useState } from "preact/hooks";
+import { Away } from "../../chat/away";
+import { Conversation } from "../../chat/conversation";
+import { pathOf } from "../../chat/models";
+import { callOf as agentCallOf } from "../../chat/states";
+import { type ApiError, asApiError } from "../../core/api";
 import { useLive } from "../../core/live";
-import { go, Link } from "../../core/router";
+import { Link } from "../../core/router";
 import { Ago, Empty, ErrorBox, Facts, Notice, Num, Skeleton, State, Tabs, useTab } from "../../ui/bits";
-import { Framed } from "../../ui/framed";
 import { Page } from "../../ui/page";
 import { Sheet } from "../../ui/sheet";
 import type { Column } from "../../ui/table";
 import { PositionLine } from "./line";
 import {
-  callOf, chatPage, type Delivery, DELIVERY_KINDS, DELIVERY_WORDS, type Group, groupHref, type Move, type Saying, SAYING_KINDS, SAYING_WORDS, standingOf,
+  callOf, type Delivery, DELIVERY_KINDS, DELIVERY_WORDS, type Group, type Move, type Saying, SAYING_KINDS, SAYING_WORDS, standingOf,
 } from "./models";
 import { PauseButton } from "./pausing";
 import { ReplayButton } from "./replaying";
 
 const BACK = { href: "/conversations", label: "Conversations" };
-const CHAT = /^\/chat\/([^/]+)\/?$/;
 
 export function GroupView({ name }: { name: string }) {
   const tab = useTab("tab", "chat");
@@ -48,7 +52,7 @@ export function GroupView({ name }: { name: string }) {
               {tab === "deliveries" && <Deliveries group={data} />}
               {tab === "outbox" && <Outbox group={data} />}
               {tab === "moves" && <Moves group={data} />}
-              {isChat && <Chat name={name} />}
+              {isChat && <Chat group={data} />}
             </div>
             <Summary group={data} />
           </div>
@@ -104,17 +108,17 @@ function Summary({ group }: { group: Group }) {
   );
 }
 
-function Chat({ name }: { name: string }) {
+function Chat({ group }: { group: Group }) {
+  const [failure, setFailure] = useState<ApiError | null>(null);
+  if (failure) return <ErrorBox error={failure} onRetry={() => setFailure(null)} />;
   return (
-    <div class="desk chat">
-      <div class="desk-bar"><a class="desk-alone" href={chatPage(name)} target="_blank" rel="noopener">Open in a new tab</a></div>
-      <Framed
-        title={`Chat of ${name}`}
-        page={chatPage(name)}
-        isOurs={(path) => CHAT.test(path)}
-        onWalk={(path) => go(groupHref(decodeURIComponent(CHAT.exec(path)?.[1] ?? name)), { replace: true })}
-      />
-    </div>
+    <section class="chat" aria-label={`Chat of ${group.name}`}>
+      <p class="chat-bar"><a href={pathOf(group.name)} target="_blank" rel="noopener">Open in a new tab</a></p>
+      <Away />
+      <div class="talk">
+        <Conversation group={group.name} hint={agentCallOf(group)} onFailed={(error) => setFailure(asApiError(error))} />
+      </div>
+    </section>
   );
 }
 

@@ -158,5 +158,4 @@ export const SAYING_WORDS: Record<Saying["state"], string> = {
   cancelled: "Cancelled before it was sent.",
 };
 
-export const chatPage = (group: string): string => `/chat/${encodeURIComponent(group)}`;
 export const groupHref = (group: string): string => `/conversations?${new URLSearchParams({ group }).toString()}`;
