@@ -203,7 +203,7 @@ def test_h50_a_result_that_cannot_be_stored_never_runs_again(
     assert asked == NotStored()
     assert rejection_response(asked, ClaimRequest(record.scope, "k", "", "o")).status == 409
     assert record_json(record)["has_result"] is False
-    assert "could not be stored" in detail_of(record, [])["attempts"][-1]["detail"]
+    assert "could not be stored" in detail_of(record, []).attempts[-1].detail
 
 
 def test_h50_joined_work_stays_with_its_outcome(ow: Onceward) -> None:

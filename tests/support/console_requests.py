@@ -13,6 +13,7 @@ from fastapi import APIRouter, FastAPI
 
 from onceward.http.errors import install_error_handlers
 from onceward.http.guard import GuardSettings, RequestGuard
+from tests.support.openapi_document import assert_documented
 
 PORT = 3939
 TOKEN = "tok_1"
@@ -39,7 +40,9 @@ class Asking:
             ) as client:
                 return await client.request(method, path, **options)
 
-        return asyncio.run(send())
+        response = asyncio.run(send())
+        assert_documented(response)
+        return response
 
     def get(self, path: str, /, **query: Any) -> httpx.Response:
         return self.ask("GET", path, params=query)

@@ -54,13 +54,13 @@ def list_cursors(
     Example: `onceward cursors list 'lead_*'`
     """
     from onceward.workers.lag_records import LagRecords
-    from onceward.workers.views import cursor_json, state_name
+    from onceward.workers.views import cursor_view, state_name
 
     with open_named_store(store) as ow:
         found = ow.cursors.list(pattern)
         measures = LagRecords(ow).of(state.name for state in found)
     if json_output:
-        print_json({"cursors": [cursor_json(state, measures.get(state.name)) for state in found]})
+        print_json({"cursors": [cursor_view(state, measures.get(state.name)) for state in found]})
         return
     print_table(
         ("cursor", "position", "state", "holder", "lag", "rate", "errors", "takeovers"),
@@ -87,15 +87,16 @@ def show(name: _Name, store: StoreUrl = None, json_output: JsonFlag = False) -> 
     Example: `onceward cursors show lead_intake_v1`
     """
     from onceward.workers.lag_records import LagRecords
-    from onceward.workers.views import cursor_json, lag_json
+    from onceward.workers.views import cursor_view, lag_view
 
     with open_named_store(store) as ow:
         state, measure = ow.cursors.show(name), LagRecords(ow).of([name]).get(name)
     if json_output:
-        print_json(cursor_json(state, measure))
+        print_json(cursor_view(state, measure))
         return
     _print_state(state, json_output=False)
-    for field, value in (lag_json(measure) or {}).items():
+    lag = lag_view(measure)
+    for field, value in (asdict(lag) if lag else {}).items():
         print(f"{field:<18} {shown(value)}")
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Final, cast
 
 from fastapi import Response
@@ -18,8 +18,9 @@ from onceward.client import Onceward
 from onceward.console import audit
 from onceward.console.context import ConsoleContext
 from onceward.console.read_only import read_only
-from onceward.console.responses import json_answer
+from onceward.console.responses import ActionResult, Receipt, json_answer
 from onceward.errors import Conflict, InvalidArgument, OncewardError, OutcomeUnknown
+from onceward.keys.encoding import encoded, read_json
 from onceward.stores import Transaction
 from onceward.system.crash_points import crash_point
 
@@ -30,7 +31,8 @@ KEEP_SECONDS: Final = 30 * 86_400.0
 #: How long a concurrent request with the same key waits for the first one.
 WAIT_SECONDS: Final = 10.0
 REPLAYED_HEADER: Final = "Idempotent-Replayed"
-Work = Callable[[Transaction], dict[str, Any]]
+Work = Callable[[Transaction], ActionResult]
+_ADDED: Final = {each.name for each in fields(ActionResult)}
 _log: Final = logging.getLogger("onceward.console")
 
 
@@ -74,7 +76,7 @@ class ActionExecutor:
         ow, performed = self._context.ow(), list[bool]()
 
         def perform(tx: Transaction) -> dict[str, Any]:
-            result = work(tx)
+            result = _recorded(work(tx))
             performed.append(True)
             crash_point("console.action.before_audit")
             self._record(tx, action, "done", result)
@@ -88,13 +90,13 @@ class ActionExecutor:
             if not is_unknown:
                 self._record_refusal(ow, action, refused)
             raise
-        receipt = {"key": action.key, "action": action.name, "is_replay": not performed}
+        receipt = Receipt(key=action.key, action=action.name, is_replay=not performed)
         headers = {} if performed else {REPLAYED_HEADER: "true"}
         return json_answer({**result, "dry_run": False, "receipt": receipt}, headers=headers)
 
-    def preview(self, work: Callable[[], dict[str, Any]]) -> Response:
+    def preview(self, work: Callable[[], ActionResult]) -> Response:
         """Return what an action would change. Read-only, so no permission is needed."""
-        return json_answer({**work(), "dry_run": True, "receipt": None})
+        return json_answer({**_recorded(work()), "dry_run": True, "receipt": None})
 
     def _once(
         self, ow: Onceward, action: OperatorAction, perform: Callable[[Transaction], dict[str, Any]]
@@ -157,6 +159,12 @@ class _AutocommitTransaction:
 
     def query(self, name: str, /, **params: object) -> list[tuple[Any, ...]]:
         return self._ow.store.run_in_own_transaction(lambda tx: tx.query(name, **params))
+
+
+def _recorded(result: ActionResult) -> dict[str, Any]:
+    """Return a result as it is recorded under its key: JSON, without what each answer adds."""
+    found: dict[str, Any] = read_json(encoded(result))
+    return {name: value for name, value in found.items() if name not in _ADDED}
 
 
 def check_seen(what: str, seen: str | None, now: str) -> None:

@@ -6,7 +6,7 @@ The routes of messages and of all groups' status are in `dispatch.http`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
@@ -17,17 +17,22 @@ from onceward.console.context import ConsoleContext
 from onceward.console.conversation_views import (
     DELIVERIES_MAX,
     MOVES_MAX,
+    GroupChange,
+    GroupDetail,
+    ReplayResult,
+    delivery_item,
     group_version,
+    group_view,
     latest_replies,
-    plain_delivery,
-    plain_group,
     sample,
 )
 from onceward.console.responses import (
-    ACTION_ANSWERS,
     ActionKey,
+    ActionResult,
     MaybeKey,
+    action_answers,
     answers,
+    extended,
     json_answer,
     moment,
 )
@@ -35,7 +40,7 @@ from onceward.dispatch.conversations import name_of
 from onceward.dispatch.groups import Groups
 from onceward.dispatch.inbox import Inbox
 from onceward.dispatch.models import DUAL, LEASE, NAME_CHARACTERS_MAX
-from onceward.dispatch.operator_actions import NUMBER_MAX, GroupReplay, Operators
+from onceward.dispatch.operator_actions import NUMBER_MAX, Operators
 from onceward.dispatch.views import plain_move
 from onceward.errors import BatchInFlight, Conflict, CursorMissing, InvalidArgument
 from onceward.stores import Transaction
@@ -112,7 +117,7 @@ class _GroupRoutes:
 
 
 def _add_reads(router: APIRouter, routes: _GroupRoutes) -> None:
-    @router.get("/api/dispatch/group", responses=answers(404))
+    @router.get("/api/dispatch/group", responses=answers(GroupDetail, 404))
     def group(name: GroupQuery) -> Response:
         """Show a group: its status, its deliveries, and its agent's latest replies."""
         ow, operators = routes.ow, routes.operators
@@ -120,45 +125,52 @@ def _add_reads(router: APIRouter, routes: _GroupRoutes) -> None:
             status = operators.status_of(name_of(name))
             arrived, read = operators.positions()
             lately = operators.deliveries(name, DELIVERIES_MAX)
-            counted = {
-                **plain_group(status),
-                "arrived": arrived,
-                "read": read,
-                "deliveries": [plain_delivery(each) for each in lately],
-                "outbox": latest_replies(ow.store, name),
-                "history": [plain_move(e) for e in ow.cursors.history(f"{DUAL}/{name}", MOVES_MAX)],
-            }
+            outbox = latest_replies(ow.store, name)
+            moves = ow.cursors.history(f"{DUAL}/{name}", MOVES_MAX)
             dead = ow.dead.count_by_group().get(name, 0)
         holder = routes.holder()
-        who = {"holder": holder, "is_held": holder is not None, "dead": dead}
-        return json_answer({**counted, **who, "as_of": moment()})
+        return json_answer(
+            extended(
+                GroupDetail,
+                group_view(status),
+                arrived=arrived,
+                read=read,
+                deliveries=[delivery_item(each) for each in lately],
+                outbox=outbox,
+                history=[plain_move(each) for each in moves],
+                holder=holder,
+                is_held=holder is not None,
+                dead=dead,
+                as_of=moment(),
+            )
+        )
 
 
 def _add_groups(router: APIRouter, routes: _GroupRoutes, actions: ActionExecutor) -> None:
     def switched(body: GroupBody, key: str, *, is_paused: bool) -> Response:
-        def act(_: Transaction) -> dict[str, Any]:
+        def act(_: Transaction) -> GroupChange:
             groups = Groups(routes.ow.store)
             group = groups.show(name_of(body.group))
             check_seen(f"group {group.name}", body.seen, group_version(group))
             if group.is_paused != is_paused:
                 groups.set(group.name, is_paused=is_paused)
-            return {"group": plain_group(routes.operators.status_of(group.name))}
+            return GroupChange(group=group_view(routes.operators.status_of(group.name)))
 
         name = "dispatch.pause" if is_paused else "dispatch.resume"
         action = OperatorAction(name=name, target=body.group, key=key, body=body.model_dump())
         return _execute_and_wake(routes, actions, action, act)
 
-    @router.post("/api/dispatch/pause", responses=ACTION_ANSWERS)
+    @router.post("/api/dispatch/pause", responses=action_answers(GroupChange))
     def pause(body: GroupBody, key: ActionKey) -> Response:
         """Pause a group; the delivery in flight finishes."""
         return switched(body, key, is_paused=True)
 
-    @router.post("/api/dispatch/resume", responses=ACTION_ANSWERS)
+    @router.post("/api/dispatch/resume", responses=action_answers(GroupChange))
     def resume(body: GroupBody, key: ActionKey) -> Response:
         """Resume a paused group."""
         return switched(body, key, is_paused=False)
 
-    @router.post("/api/dispatch/replay", responses=ACTION_ANSWERS)
+    @router.post("/api/dispatch/replay", responses=action_answers(ReplayResult))
     def replay(body: ReplayBody, key: MaybeKey = None) -> Response:
         """Replay a group's messages from one on; a dry run counts and lists them."""
         if body.dry_run:
@@ -173,7 +185,7 @@ def _execute_and_wake(
     routes: _GroupRoutes,
     actions: ActionExecutor,
     action: OperatorAction,
-    work: Callable[[Transaction], dict[str, Any]],
+    work: Callable[[Transaction], ActionResult],
 ) -> Response:
     """Execute the action, and wake the dispatcher."""
     response = actions.execute(action, work)
@@ -181,7 +193,7 @@ def _execute_and_wake(
     return response
 
 
-def _replayed(routes: _GroupRoutes, body: ReplayBody) -> dict[str, Any]:
+def _replayed(routes: _GroupRoutes, body: ReplayBody) -> ReplayResult:
     operators, name = routes.operators, name_of(body.group)
     processed = operators.status_of(name).processed
     check_seen(f"group {name}", body.seen, str(processed))
@@ -202,17 +214,5 @@ def _replayed(routes: _GroupRoutes, body: ReplayBody) -> dict[str, Any]:
     except BatchInFlight as exc:
         message = f"the agent of {name} is processing a message; nothing was changed"
         raise Conflict(message, fix="pause the group, then wait until its agent is done") from exc
-    return _plain_replay(routes.ow, done, processed)
-
-
-def _plain_replay(ow: Onceward, done: GroupReplay, processed: int) -> dict[str, Any]:
-    first = Inbox(ow.store).between(done.group, done.to_position, done.from_position, 5)
-    return {
-        "group": done.group,
-        "from_position": done.from_position,
-        "to_position": done.to_position,
-        "messages": done.messages,
-        "is_called": done.is_called,
-        "sample": sample(first),
-        "version": str(processed),
-    }
+    first = Inbox(routes.ow.store).between(name, done.to_position, done.from_position, 5)
+    return extended(ReplayResult, done, sample=sample(first), version=str(processed))

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, dataclass
-from typing import Any, Final, Literal
+from dataclasses import dataclass
+from typing import Final, Literal
 
 from onceward.client import Onceward
 from onceward.console.actions import check_seen
 from onceward.console.context import ConsoleContext
-from onceward.console.cursor_views import item_of, version_of
-from onceward.console.responses import moment
+from onceward.console.cursor_views import CursorItem, item_of, version_of
+from onceward.console.responses import ActionResult, moment
 from onceward.cursors import Move
 from onceward.cursors.models import CountBetween
 from onceward.cursors.seeks import CachedCount
@@ -36,31 +36,51 @@ class OperatorMove:
     seen: str | None
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CursorChange(ActionResult):
+    """A cursor after it was paused or resumed."""
+
+    cursor: CursorItem
+    as_of: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CursorMoveResult(ActionResult):
+    """A seek or an undo of a seek, or its plan."""
+
+    move: Move
+    #: Of a plan: the first messages that the move repeats.
+    sample: list[str]
+    as_of: str
+
+
 def paused(
     context: ConsoleContext, name: str, reason: str, seen: str | None, *, is_pause: bool
-) -> Callable[[Transaction], dict[str, Any]]:
+) -> Callable[[Transaction], CursorChange]:
     """Return a function that pauses or resumes a cursor inside a transaction."""
 
-    def work(_: Transaction) -> dict[str, Any]:
+    def work(_: Transaction) -> CursorChange:
         ow = context.ow()
         _lock(ow, "cursor_block_changes", name)
         check_seen(name, seen, version_of(ow, name))
         change = ow.cursors.pause if is_pause else ow.cursors.resume
         change(name, reason, context.actor)
-        return {"cursor": item_of(ow, name), "as_of": moment()}
+        return CursorChange(cursor=item_of(ow, name), as_of=moment())
 
     return work
 
 
-def planned(context: ConsoleContext, moving: OperatorMove) -> dict[str, Any]:
+def planned(context: ConsoleContext, moving: OperatorMove) -> CursorMoveResult:
     """Return the plan of a move, with a sample of the messages that it repeats."""
     check_seen(moving.name, moving.seen, version_of(context.ow(), moving.name))
     _check(_refusal(context, moving))
     move = _move(context, moving, _count(context, moving.name), dry_run=True)
-    return {"move": asdict(move), "sample": _sample(context, move), "as_of": moment()}
+    return CursorMoveResult(move=move, sample=_sample(context, move), as_of=moment())
 
 
-def moved(context: ConsoleContext, moving: OperatorMove) -> Callable[[Transaction], dict[str, Any]]:
+def moved(
+    context: ConsoleContext, moving: OperatorMove
+) -> Callable[[Transaction], CursorMoveResult]:
     """Return a function that moves a cursor inside a transaction; messages are counted before."""
     if moving.kind == "seek" and not moving.reason.strip():
         message = "reason: is required for a seek; nothing was changed"
@@ -72,7 +92,7 @@ def moved(context: ConsoleContext, moving: OperatorMove) -> Callable[[Transactio
         with suppress(OncewardError):
             _move(context, moving, count, dry_run=True)
 
-    def work(_: Transaction) -> dict[str, Any]:
+    def work(_: Transaction) -> CursorMoveResult:
         ow = context.ow()
         _lock(ow, "cursor_lock", moving.name)
         check_seen(moving.name, moving.seen, version_of(ow, moving.name))
@@ -80,7 +100,7 @@ def moved(context: ConsoleContext, moving: OperatorMove) -> Callable[[Transactio
             refused
         )  # Only here: a repeated request gets its recorded result, even if the source now fails.
         move = _move(context, moving, count, dry_run=False)
-        return {"move": asdict(move), "sample": [], "as_of": moment()}
+        return CursorMoveResult(move=move, sample=[], as_of=moment())
 
     return work
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from onceward.cursors import CursorState
@@ -11,6 +12,18 @@ from onceward.workers.views import state_name
 #: A free cursor with waiting messages is reported after this: a live worker polls sooner.
 UNSEEN_SECONDS: Final = 60.0
 _QUOTED_CHARACTERS_MAX: Final = 200
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FailingMessage:
+    """A message that fails, and that later messages wait for."""
+
+    position: str | None
+    #: How often it failed.
+    attempt: int
+    due_at: str | None
+    first_failed_at: str | None
+    error: str | None
 
 
 class CursorDetails(NamedTuple):
@@ -37,17 +50,17 @@ class CursorDetails(NamedTuple):
     due_seconds: float | None
 
     @property
-    def failing(self) -> dict[str, object] | None:
+    def failing(self) -> FailingMessage | None:
         """Return the failing message that blocks the cursor, if there is one."""
         if self.attempt is None:
             return None
-        return {
-            "position": self.failing_position,
-            "attempt": self.attempt,
-            "due_at": self.due_at,
-            "first_failed_at": self.first_failed_at,
-            "error": self.error,
-        }
+        return FailingMessage(
+            position=self.failing_position,
+            attempt=self.attempt,
+            due_at=self.due_at,
+            first_failed_at=self.first_failed_at,
+            error=self.error,
+        )
 
 
 def blocked_because(

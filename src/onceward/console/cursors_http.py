@@ -9,20 +9,27 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from onceward.console.actions import ActionExecutor, OperatorAction
 from onceward.console.context import ConsoleContext
-from onceward.console.cursor_actions import OperatorMove, moved, paused, planned
+from onceward.console.cursor_actions import (
+    CursorChange,
+    CursorMoveResult,
+    OperatorMove,
+    moved,
+    paused,
+    planned,
+)
 from onceward.console.cursor_paging import filter_of, read_page
-from onceward.console.cursor_views import detail_of, items_of
+from onceward.console.cursor_views import CursorDetail, CursorItem, detail_of, items_of
 from onceward.console.responses import (
-    ACTION_ANSWERS,
     PAGE_ITEMS,
     ActionKey,
     After,
     Limit,
     MaybeKey,
+    Page,
+    action_answers,
     answers,
     clamped,
     json_answer,
-    moment,
     page_answer,
 )
 from onceward.cursors.models import (
@@ -105,7 +112,7 @@ def cursors_router(context: ConsoleContext, actions: ActionExecutor) -> APIRoute
 
 
 def _add_reads(router: APIRouter, context: ConsoleContext) -> None:
-    @router.get("/api/cursors", responses=answers())
+    @router.get("/api/cursors", responses=answers(Page[CursorItem]))
     def list_cursors(
         limit: Limit = PAGE_ITEMS,
         after: After = None,
@@ -131,10 +138,10 @@ def _add_reads(router: APIRouter, context: ConsoleContext) -> None:
             items = items_of(ow, found)
         return page_answer(items, following)
 
-    @router.get("/api/cursors/show", responses=answers(404))
+    @router.get("/api/cursors/show", responses=answers(CursorDetail, 404))
     def show_cursor(name: Name) -> Response:
         """Show one cursor: its history, its leases, rejected stale writes, and its lag."""
-        return json_answer({**detail_of(context, check_name(name)), "as_of": moment()})
+        return json_answer(detail_of(context, check_name(name)))
 
 
 def _add_pausing(router: APIRouter, context: ConsoleContext, actions: ActionExecutor) -> None:
@@ -149,12 +156,12 @@ def _add_pausing(router: APIRouter, context: ConsoleContext, actions: ActionExec
         work = paused(context, body.name, body.reason, body.seen, is_pause=is_pause)
         return actions.execute(action, work)
 
-    @router.post("/api/cursors/pause", responses=ACTION_ANSWERS)
+    @router.post("/api/cursors/pause", responses=action_answers(CursorChange))
     def pause_cursor(body: PauseRequest, key: ActionKey) -> Response:
         """Pause a cursor; in-flight work finishes."""
         return act(body, key, is_pause=True)
 
-    @router.post("/api/cursors/resume", responses=ACTION_ANSWERS)
+    @router.post("/api/cursors/resume", responses=action_answers(CursorChange))
     def resume_cursor(body: PauseRequest, key: ActionKey) -> Response:
         """Resume a paused cursor."""
         return act(body, key, is_pause=False)
@@ -169,7 +176,7 @@ def _add_moving(router: APIRouter, context: ConsoleContext, actions: ActionExecu
         action = OperatorAction(name=f"cursor.{moving.kind}", target=body.name, key=key, body=asked)
         return actions.execute(action, moved(context, moving))
 
-    @router.post("/api/cursors/seek", responses=ACTION_ANSWERS)
+    @router.post("/api/cursors/seek", responses=action_answers(CursorMoveResult))
     def seek_cursor(body: SeekRequest, key: MaybeKey = None) -> Response:
         """Seek a cursor. Its current owner is fenced. A dry run returns the plan."""
         moving = OperatorMove(
@@ -181,7 +188,7 @@ def _add_moving(router: APIRouter, context: ConsoleContext, actions: ActionExecu
         )
         return act(body, moving, key)
 
-    @router.post("/api/cursors/undo", responses=ACTION_ANSWERS)
+    @router.post("/api/cursors/undo", responses=action_answers(CursorMoveResult))
     def undo_seek(body: UndoRequest, key: MaybeKey = None) -> Response:
         """Undo the last seek of a cursor; a dry run returns the plan."""
         moving = OperatorMove(kind="undo", name=body.name, reason=body.reason, seen=body.seen)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
@@ -12,6 +13,10 @@ from onceward.console.actions import ActionExecutor, OperatorAction, check_seen
 from onceward.console.context import ConsoleContext
 from onceward.console.dead_views import (
     REDRIVE_MAX,
+    LetterChange,
+    LetterDetail,
+    LetterItem,
+    RedriveResult,
     check_versions,
     chosen,
     detail_of,
@@ -20,15 +25,15 @@ from onceward.console.dead_views import (
     version_of,
 )
 from onceward.console.responses import (
-    ACTION_ANSWERS,
     PAGE_ITEMS,
     After,
     Limit,
     MaybeKey,
+    Page,
+    action_answers,
     answers,
     clamped,
     json_answer,
-    moment,
     number_after,
     page_answer,
 )
@@ -126,7 +131,7 @@ def dead_router(context: ConsoleContext, actions: ActionExecutor) -> APIRouter:
 
 
 def _add_reads(router: APIRouter, context: ConsoleContext) -> None:
-    @router.get("/api/dead", responses=answers())
+    @router.get("/api/dead", responses=answers(Page[LetterItem]))
     def list_letters(  # noqa: PLR0913, PLR0917 - each is a query parameter
         limit: Limit = PAGE_ITEMS,
         after: After = None,
@@ -156,19 +161,17 @@ def _add_reads(router: APIRouter, context: ConsoleContext) -> None:
         following = None if page.next is None else str(page.next)
         return page_answer([item_of(letter) for letter in page.items], following)
 
-    @router.get("/api/dead/show", responses=answers(404))
+    @router.get("/api/dead/show", responses=answers(LetterDetail, 404))
     def show(id: LetterId) -> Response:  # noqa: A002 - its name in the address
         """Show one letter: its message or chat messages, the error, and every attempt."""
         ow = context.ow()
         found = ow.dead.show(id)
         messages = Operators(ow.store).messages_of(found)
-        return json_answer(
-            {**detail_of(found, ow.dead.requeue_targets([id]), messages), "as_of": moment()}
-        )
+        return json_answer(detail_of(found, ow.dead.requeue_targets([id]), messages))
 
 
 def _add_redriving(router: APIRouter, context: ConsoleContext, actions: ActionExecutor) -> None:
-    @router.post("/api/dead/redrive", responses=ACTION_ANSWERS)
+    @router.post("/api/dead/redrive", responses=action_answers(RedriveResult))
     def redrive(body: RedriveRequest, key: MaybeKey = None) -> Response:
         """Requeue dead letters of workers and chat. Idempotent.
 
@@ -189,7 +192,7 @@ def _add_redriving(router: APIRouter, context: ConsoleContext, actions: ActionEx
 
 def _plan(
     dead: DeadLetters, body: RedriveRequest, tx: Transaction | None = None
-) -> tuple[list[DeadLetter], dict[str, Any]]:
+) -> tuple[list[DeadLetter], RedriveResult]:
     """Return the plan of a redrive; inside the redrive's transaction the letters are locked."""
     read = None if tx is None else partial(dead.lock, tx, to_redrive=True)
     letters, is_cut = chosen(dead, body.ids, body.filter, read=read)
@@ -198,25 +201,25 @@ def _plan(
     return letters, plan_of(letters, lines, is_cut=is_cut)
 
 
-def _redrive(
-    dead: DeadLetters, tx: Transaction, body: RedriveRequest, actor: str
-) -> dict[str, Any]:
+def _redrive(dead: DeadLetters, tx: Transaction, body: RedriveRequest, actor: str) -> RedriveResult:
     letters, plan = _plan(dead, body, tx)
     if not letters:
         return plan
     ids = [letter.id for letter in letters]
     done = dead.redrive(ids, actor=actor, reason=body.reason or "")
-    return {**plan, "count": len(done.ids), "ids": list(done.ids), "skipped": list(done.skipped)}
+    return replace(plan, count=len(done.ids), ids=list(done.ids), skipped=list(done.skipped))
 
 
 def _add_dropping(router: APIRouter, context: ConsoleContext, actions: ActionExecutor) -> None:
-    @router.post("/api/dead/drop", responses=ACTION_ANSWERS)
+    @router.post("/api/dead/drop", responses=action_answers(LetterChange))
     def drop(body: DropRequest, key: MaybeKey = None) -> Response:
         """Discard a dead letter; it stays readable."""
         check_text("reason", body.reason.strip())
         dead = context.ow().dead
         if body.dry_run:
-            return actions.preview(lambda: {"letter": item_of(_droppable_letter(dead, body))})
+            return actions.preview(
+                lambda: LetterChange(letter=item_of(_droppable_letter(dead, body)))
+            )
         action = OperatorAction(
             name="dead.drop", target=str(body.id), key=key, body=body.model_dump()
         )
@@ -224,11 +227,11 @@ def _add_dropping(router: APIRouter, context: ConsoleContext, actions: ActionExe
         return actions.execute(action, lambda tx: _drop(dead, tx, body, context.actor))
 
 
-def _drop(dead: DeadLetters, tx: Transaction, body: DropRequest, actor: str) -> dict[str, Any]:
+def _drop(dead: DeadLetters, tx: Transaction, body: DropRequest, actor: str) -> LetterChange:
     letter = _droppable_letter(dead, body, tx)
     if not dead.drop(body.id, reason=body.reason, actor=actor):
         raise _not_droppable(letter)
-    return {"letter": item_of(chosen(dead, [body.id])[0][0])}
+    return LetterChange(letter=item_of(chosen(dead, [body.id])[0][0]))
 
 
 def _droppable_letter(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from typing import Annotated, Final
 
 import anyio.to_thread
@@ -27,12 +28,36 @@ Since = Annotated[
 LastSeen = Annotated[str | None, Header(alias="Last-Event-ID", max_length=20)]
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ChangedAreas:
+    """Areas that changed, under one number."""
+
+    n: int
+    areas: tuple[str, ...]
+    as_of: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ChangeList:
+    """The changes after an event number."""
+
+    events: list[ChangedAreas]
+    #: Whether changes were missed: ask for everything.
+    is_reset: bool
+    #: Pass it as `since`.
+    next: int
+    as_of: str
+
+
 def events_router(feed: ChangeFeed) -> APIRouter:
     """Return the route of the event stream."""
     router = APIRouter()
     streams = _Streams(feed)
 
-    @router.get("/api/console/events", responses=answers(), response_class=Response)
+    documented = answers(ChangeList)
+    documented[200]["content"]["text/event-stream"] = {"schema": {"type": "string"}}
+
+    @router.get("/api/console/events", responses=documented)
     async def events(
         request: Request,
         since: Since = None,
@@ -91,18 +116,18 @@ def _polled(feed: ChangeFeed, number: int | None) -> Response:
     feed.check_if_stale()
     news = feed.since(number)
     return json_answer(
-        {
-            "events": [_body(each) for each in news.events],
-            "is_reset": news.is_reset,
-            "next": news.number,
-            "as_of": feed.as_of,
-        }
+        ChangeList(
+            events=[_body(each) for each in news.events],
+            is_reset=news.is_reset,
+            next=news.number,
+            as_of=feed.as_of,
+        )
     )
 
 
-def _body(event: ChangeEvent) -> dict[str, object]:
-    return {"n": event.number, "areas": event.areas, "as_of": event.as_of}
+def _body(event: ChangeEvent) -> ChangedAreas:
+    return ChangedAreas(n=event.number, areas=event.areas, as_of=event.as_of)
 
 
-def _format_event(kind: str, number: int, body: dict[str, object]) -> bytes:
+def _format_event(kind: str, number: int, body: object) -> bytes:
     return b"id: %d\nevent: %s\ndata: %s\n\n" % (number, kind.encode(), encoded(body))

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any, Final, Literal
 
+from onceward.console.responses import moment
 from onceward.errors import InvalidArgument, InvalidJson, NotCanonical
 from onceward.keys import CommandContent, canonical_json, explain, lint, loads
 
@@ -19,36 +21,76 @@ _OTHER: Final = "other"
 _PARTS: Final = ("inputs", "expected_outputs")
 
 
-def inspect_command(fields: Mapping[str, Any]) -> dict[str, Any]:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LintWarning:
+    """A value that a retry may send differently."""
+
+    path: str
+    why: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CommandDifference:
+    """One place in which two commands differ."""
+
+    part: str
+    path: str
+    a: str | None
+    b: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KeyComparison:
+    """The comparison of two commands."""
+
+    same: bool
+    differences: list[CommandDifference]
+    is_cut: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class InspectionResult:
+    """The result; `key` for commands, `sha256` for values."""
+
+    kind: Literal["command", "json"]
+    key: str | None = None
+    #: The canonical parts as text, by name.
+    canonical: dict[str, str]
+    sha256: str | None = None
+    lint: list[LintWarning]
+    other_key: str | None = None
+    explain: KeyComparison | None = None
+    as_of: str
+
+
+def inspect_command(fields: Mapping[str, Any]) -> InspectionResult:
     """Return a command's key, canonical parts and lint findings, and the difference to another."""
     command = _command(fields, "")
     written = {name: _canonical(getattr(command, name), name) for name in _PARTS}
     given = fields.get(_OTHER)
     other = None if given is None else _command(given, f"{_OTHER}.")
-    return {
-        "kind": "command",
-        "key": command.key,
-        "canonical": written,
-        "sha256": None,
-        "lint": _lint({name: getattr(command, name) for name in _PARTS}),
-        "other_key": None if other is None else other.key,
-        "explain": None if other is None else _explained(command, other),
-    }
+    return InspectionResult(
+        kind="command",
+        key=command.key,
+        canonical=written,
+        lint=_lint({name: getattr(command, name) for name in _PARTS}),
+        other_key=None if other is None else other.key,
+        explain=None if other is None else _explained(command, other),
+        as_of=moment(),
+    )
 
 
-def inspect_json(fields: Mapping[str, Any]) -> dict[str, Any]:
+def inspect_json(fields: Mapping[str, Any]) -> InspectionResult:
     """Return a value's canonical form, digest and lint findings."""
     value = _value(fields, "value", "")
     written = _canonical(value, "value")
-    return {
-        "kind": "json",
-        "key": None,
-        "canonical": {"value": written},
-        "sha256": hashlib.sha256(written.encode()).hexdigest(),
-        "lint": _lint({"value": value}),
-        "other_key": None,
-        "explain": None,
-    }
+    return InspectionResult(
+        kind="json",
+        canonical={"value": written},
+        sha256=hashlib.sha256(written.encode()).hexdigest(),
+        lint=_lint({"value": value}),
+        as_of=moment(),
+    )
 
 
 def _command(fields: Mapping[str, Any], where: str) -> CommandContent:
@@ -97,26 +139,20 @@ def _canonical(value: object, name: str) -> str:
         raise InvalidArgument(exc.message, fix=exc.fix, field=exc.path) from exc
 
 
-def _lint(parts: Mapping[str, object]) -> list[dict[str, str]]:
+def _lint(parts: Mapping[str, object]) -> list[LintWarning]:
     found = [finding for name, part in parts.items() for finding in lint(part, root=name)]
-    return [{"path": each.path, "why": each.reason} for each in found[:FINDINGS_MAX]]
+    return [LintWarning(path=each.path, why=each.reason) for each in found[:FINDINGS_MAX]]
 
 
-def _explained(command: CommandContent, other: CommandContent) -> dict[str, Any]:
+def _explained(command: CommandContent, other: CommandContent) -> KeyComparison:
     found = explain(command, other)
-    return {
-        "same": found.same,
-        "differences": [
-            {
-                "part": each.component,
-                "path": each.path,
-                "a": _side(each.left),
-                "b": _side(each.right),
-            }
-            for each in found.differences
-        ],
-        "is_cut": found.truncated,
-    }
+    differences = [
+        CommandDifference(
+            part=each.component, path=each.path, a=_side(each.left), b=_side(each.right)
+        )
+        for each in found.differences
+    ]
+    return KeyComparison(same=found.same, differences=differences, is_cut=found.truncated)
 
 
 def _side(text: str | None) -> str | None:

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Body, Depends, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from onceward.console.key_inspection import inspect_command, inspect_json
-from onceward.console.responses import answers, json_answer, moment
+from onceward.console.key_inspection import InspectionResult, inspect_command, inspect_json
+from onceward.console.responses import answers, json_answer
 from onceward.keys import loads
 
 
@@ -43,44 +43,6 @@ class CanonicalFormRequest(BaseModel):
     value_text: str | None = None
 
 
-class LintFinding(BaseModel, frozen=True):
-    """A lint finding: a value that a retry may send differently."""
-
-    path: str
-    why: str
-
-
-class Difference(BaseModel, frozen=True):
-    """One place in which two commands differ."""
-
-    part: str
-    path: str
-    a: str | None
-    b: str | None
-
-
-class KeyComparison(BaseModel, frozen=True):
-    """The comparison of two commands."""
-
-    same: bool
-    differences: tuple[Difference, ...]
-    is_cut: bool
-
-
-class InspectionResult(BaseModel, frozen=True):
-    """The result; `key` for commands, `sha256` for values."""
-
-    kind: Literal["command", "json"]
-    key: str | None
-    #: The canonical parts as text, by name.
-    canonical: dict[str, str]
-    sha256: str | None
-    lint: tuple[LintFinding, ...]
-    other_key: str | None
-    explain: KeyComparison | None
-    as_of: str
-
-
 Question = Annotated[CommandKeyRequest | CanonicalFormRequest, Field(discriminator="kind"), Body()]
 
 
@@ -92,9 +54,7 @@ def keys_router() -> APIRouter:
     """Return the route of the key inspector."""
     router = APIRouter()
 
-    @router.post(
-        "/api/console/keys/inspect", response_model=InspectionResult, responses=answers(415)
-    )
+    @router.post("/api/console/keys/inspect", responses=answers(InspectionResult, 415))
     def inspect(question: Question, raw: Annotated[bytes, Depends(_raw)]) -> Response:
         """Return the canonical form and the key of the sent body; changes nothing."""
         # Parsed again by the rules of keys: duplicate names are rejected, big numbers become
@@ -102,7 +62,6 @@ def keys_router() -> APIRouter:
         fields = loads(raw)
         assert isinstance(fields, dict), fields
         is_command = isinstance(question, CommandKeyRequest)
-        found = inspect_command(fields) if is_command else inspect_json(fields)
-        return json_answer({**found, "as_of": moment()})
+        return json_answer(inspect_command(fields) if is_command else inspect_json(fields))
 
     return router

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
@@ -12,21 +12,26 @@ from pydantic import BaseModel, ConfigDict, Field
 from onceward.console.actions import ActionExecutor, OperatorAction
 from onceward.console.context import ConsoleContext
 from onceward.console.memory_views import (
-    plain_card,
-    plain_entity,
-    plain_explanation,
-    plain_neighbourhood,
+    EntityCard,
+    EntityItem,
+    NeighbourhoodGraph,
+    ProvenanceItem,
+    RestoreResult,
+    card_of,
+    entity_item,
+    neighbourhood_graph,
+    provenance_item,
 )
 from onceward.console.responses import (
-    ACTION_ANSWERS,
     PAGE_ITEMS,
     After,
     Limit,
     MaybeKey,
+    Page,
+    action_answers,
     answers,
     clamped,
     json_answer,
-    moment,
     number_after,
     page_answer,
 )
@@ -94,7 +99,7 @@ def memory_router(context: ConsoleContext, actions: ActionExecutor) -> APIRouter
 
 
 def _add_reads(router: APIRouter, graph: Callable[[], Graph]) -> None:
-    @router.get("/api/memory/search", responses=answers())
+    @router.get("/api/memory/search", responses=answers(Page[EntityCard]))
     def search(
         q: Words = "", kind: Type = "", limit: Limit = PAGE_ITEMS, after: After = None
     ) -> Response:
@@ -107,22 +112,20 @@ def _add_reads(router: APIRouter, graph: Callable[[], Graph]) -> None:
         else:
             cards, last = looker.newest(number_after(after, _NUMBER_MAX), wanted)
             following = None if last is None else str(last)
-        return page_answer(map(plain_card, cards), following)
+        return page_answer(map(card_of, cards), following)
 
-    @router.get("/api/memory/entity", responses=answers(404))
+    @router.get("/api/memory/entity", responses=answers(EntityItem, 404))
     def entity(name: Name) -> Response:
         """Show an entity, also a deleted one: facts with their sources, relations, history."""
-        return json_answer(
-            {**plain_entity(EntityPageReader(graph()).details(name)), "as_of": moment()}
-        )
+        return json_answer(entity_item(EntityPageReader(graph()).details(name)))
 
-    @router.get("/api/memory/neighbourhood", responses=answers(404))
+    @router.get("/api/memory/neighbourhood", responses=answers(NeighbourhoodGraph, 404))
     def neighbourhood(name: Name, hops: Hops = 1, limit: Nodes = NODES_DEFAULT) -> Response:
         """Return the entities around an entity, nearest first; never the whole graph."""
         found = EntityPageReader(graph()).neighbourhood(name, hops=hops, nodes_max=limit)
-        return json_answer({**plain_neighbourhood(found), "as_of": moment()})
+        return json_answer(neighbourhood_graph(found))
 
-    @router.get("/api/memory/explain", responses=answers(404))
+    @router.get("/api/memory/explain", responses=answers(ProvenanceItem, 404))
     def explain(name: Name, observation: ObservationNumber = None) -> Response:
         """Show an entity's provenance: who wrote each fact, in which run, and when."""
         memory, one = graph(), None
@@ -135,14 +138,13 @@ def _add_reads(router: APIRouter, graph: Callable[[], Graph]) -> None:
                     fix="pass the id of one of the entity's observations",
                     field="observation",
                 )
-        answer = plain_explanation(explain_entity(memory, name), one)
-        return json_answer({**answer, "as_of": moment()})
+        return json_answer(provenance_item(explain_entity(memory, name), one))
 
 
 def _add_restoring(
     router: APIRouter, context: ConsoleContext, actions: ActionExecutor, graph: Callable[[], Graph]
 ) -> None:
-    @router.post("/api/memory/restore", responses=ACTION_ANSWERS)
+    @router.post("/api/memory/restore", responses=action_answers(RestoreResult))
     def restore(body: RestoreBody, key: MaybeKey = None) -> Response:
         """Restore deleted data; a dry run only counts it."""
         if (body.name is None) == (body.change is None):
@@ -152,7 +154,7 @@ def _add_restoring(
         if body.dry_run:
             return actions.preview(lambda: _plan_restore(graph(), body))
 
-        def work(_: Transaction) -> dict[str, Any]:
+        def work(_: Transaction) -> RestoreResult:
             change = None if body.change is None else ChangeId(body.change)
             origin = WriteOrigin(source=f"{context.actor}, in the console")
             memory = graph()
@@ -168,12 +170,12 @@ def _add_restoring(
         return actions.execute(action, work)
 
 
-def _plan_restore(graph: Graph, body: RestoreBody) -> dict[str, Any]:
+def _plan_restore(graph: Graph, body: RestoreBody) -> RestoreResult:
     touched = EntityPageReader(graph).restorable_counts(name=body.name, change=body.change)
     return _restore_counts(graph, body, touched)
 
 
-def _restore_counts(graph: Graph, body: RestoreBody, touched: AffectedCounts) -> dict[str, Any]:
+def _restore_counts(graph: Graph, body: RestoreBody, touched: AffectedCounts) -> RestoreResult:
     """Return the counts of a restore; for an entity that is not deleted, its deleted facts."""
     answer = removed(touched, "restored")
     is_something = any((touched.entities, touched.observations, touched.relations))
@@ -185,4 +187,4 @@ def _restore_counts(graph: Graph, body: RestoreBody, touched: AffectedCounts) ->
         answer["message"] = (
             f"it is not deleted; to restore its deleted facts, restore change {numbers}"
         )
-    return {**answer, "changes": left}
+    return RestoreResult(**answer, changes=left)

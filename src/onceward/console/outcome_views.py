@@ -5,25 +5,27 @@ The store keeps the number of earlier claims, but not their owners.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Final
 
 import orjson
 
+from onceward.console.responses import ActionResult, extended, moment
 from onceward.keys.encoding import read_json
 from onceward.outcomes.models import (
     EffectRecord,
+    EffectState,
+    OnCrash,
     OutcomeListItem,
     OutcomeRecord,
     OutcomeState,
     StoredFailure,
 )
 from onceward.outcomes.outcomes import KEY_MATCHES_MAX, Outcomes
-from onceward.outcomes.views import record_json
 from onceward.stores.paging import NEWEST, QueryPage
 
 #: A longer result is left out, and only its size is sent.
 RESULT_BYTES_MAX: Final = 256 * 1024
-Item = dict[str, Any]
 _SETTLED: Final = {
     OutcomeState.DONE: "the result is recorded; every later caller gets it",
     OutcomeState.FAILED: "failed for good; every later caller gets the same failure",
@@ -32,46 +34,128 @@ _SETTLED: Final = {
 }
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FailureSummary:
+    """The error of a key in a list."""
+
+    type: str
+    message: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FailureDetail(FailureSummary):
+    """The error of a key with its data."""
+
+    data: Any
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OutcomeItem:
+    """A key in a list; see `OutcomeRecord`."""
+
+    scope: str
+    key: str
+    state: OutcomeState
+    fence: int
+    owner: str
+    fingerprint: str | None
+    on_crash: OnCrash
+    claimed_at: str
+    updated_at: str
+    until: str | None
+    has_result: bool
+    failure: FailureSummary | None
+    #: Actor, reason and verdict of the last decision.
+    note: dict[str, str] | None
+    #: Pass it as `seen` of an action.
+    version: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OutcomeChange(ActionResult):
+    """A key and what a decision did with it, or would do."""
+
+    outcome: OutcomeItem
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EffectItem:
+    """A step of a key."""
+
+    name: str
+    state: EffectState
+    fence: int
+    updated_at: str
+    result: Any
+    failure: StoredFailure | None
+    note: dict[str, str] | None
+    has_result: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TimelineEvent:
+    """A known event of a key; `at` is None when the store keeps no time for it."""
+
+    at: str | None
+    what: str
+    detail: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OutcomeDetail(OutcomeItem):
+    """A key with its result, its steps and its timeline."""
+
+    result: Any
+    result_size: int
+    #: Whether the result is too large to show.
+    result_is_cut: bool
+    failure: FailureDetail | None
+    effects: list[EffectItem]
+    attempts: list[TimelineEvent]
+    as_of: str
+
+
 def version_of(record: OutcomeRecord) -> str:
     """Return a key's version; an action that saw another version is rejected."""
     return f"{record.state}.{record.fence}"
 
 
-def item_of(record: OutcomeRecord, *, has_result: bool) -> Item:
-    """Return a key as JSON for a list."""
+def item_of(record: OutcomeRecord, *, has_result: bool) -> OutcomeItem:
+    """Return a key for a list."""
     failure = record.failure
-    return {
-        "scope": record.scope,
-        "key": record.key,
-        "state": record.state.value,
-        "fence": record.fence,
-        "owner": record.owner,
-        "fingerprint": record.fingerprint,
-        "on_crash": record.on_crash,
-        "claimed_at": record.claimed_at,
-        "updated_at": record.updated_at,
-        "until": record.until,
-        "has_result": has_result,
-        "failure": None if failure is None else {"type": failure.type, "message": failure.message},
-        "note": _note(record),
-        "version": version_of(record),
-    }
+    return extended(
+        OutcomeItem,
+        record,
+        has_result=has_result,
+        failure=None if failure is None else extended(FailureSummary, failure),
+        note=_note(record),
+        version=version_of(record),
+    )
 
 
-def detail_of(record: OutcomeRecord, steps: list[EffectRecord]) -> Item:
-    """Return a key with its steps and its timeline as JSON."""
+def detail_of(record: OutcomeRecord, steps: list[EffectRecord]) -> OutcomeDetail:
+    """Return a key with its steps and its timeline."""
     size = len(record.result or b"")
     is_cut = size > RESULT_BYTES_MAX
     parsed = None if record.result is None or is_cut else read_json(record.result)
-    return {
-        **item_of(record, has_result=record.result is not None),
-        "result": parsed,
-        "result_size": size,
-        "result_is_cut": is_cut,
-        "failure": None if record.failure is None else _failure(record.failure),
-        "effects": [record_json(step) for step in steps],
-        "attempts": timeline_of(record, steps),
-    }
+    return extended(
+        OutcomeDetail,
+        item_of(record, has_result=record.result is not None),
+        result=parsed,
+        result_size=size,
+        result_is_cut=is_cut,
+        failure=None if record.failure is None else extended(FailureDetail, record.failure),
+        effects=[_effect_item(step) for step in steps],
+        attempts=timeline_of(record, steps),
+        as_of=moment(),
+    )
+
+
+def _effect_item(step: EffectRecord) -> EffectItem:
+    has_result = step.result is not None
+    result = None if step.result is None else read_json(step.result)
+    return extended(EffectItem, step, result=result, note=_note(step), has_result=has_result)
 
 
 def page_of(  # noqa: PLR0913 - which ones, all of it named
@@ -107,9 +191,9 @@ def page_of(  # noqa: PLR0913 - which ones, all of it named
 # ------------------------------------------------------------------------------------
 
 
-def timeline_of(record: OutcomeRecord, steps: list[EffectRecord]) -> list[Item]:
+def timeline_of(record: OutcomeRecord, steps: list[EffectRecord]) -> list[TimelineEvent]:
     """Return the known events of a key, in order."""
-    items: list[Item] = []
+    items: list[TimelineEvent] = []
     note = _note(record)
     is_latest = note is not None and _is_latest(record, note["verdict"])
     if note is not None and not is_latest:
@@ -129,7 +213,7 @@ def timeline_of(record: OutcomeRecord, steps: list[EffectRecord]) -> list[Item]:
     return items
 
 
-def _claim(record: OutcomeRecord) -> Item:
+def _claim(record: OutcomeRecord) -> TimelineEvent:
     who = f"{record.owner}, claim {record.fence}"
     if _is_one_commit(record):
         return _line(record.claimed_at, "claimed", f"by {who}, in one commit with its effects")
@@ -141,7 +225,7 @@ def _is_one_commit(record: OutcomeRecord) -> bool:
     return is_whole and record.state in (OutcomeState.DONE, OutcomeState.FAILED)
 
 
-def _step(step: EffectRecord) -> list[Item]:
+def _step(step: EffectRecord) -> list[TimelineEvent]:
     words = {
         "intended": "intent recorded; no result reported since",
         "done": "done",
@@ -156,7 +240,7 @@ def _step(step: EffectRecord) -> list[Item]:
     return lines
 
 
-def _end(record: OutcomeRecord, *, is_decided: bool) -> list[Item]:
+def _end(record: OutcomeRecord, *, is_decided: bool) -> list[TimelineEvent]:
     """Return the result that the key's owner reported, if any."""
     state = record.state
     if state is OutcomeState.RUNNING:
@@ -196,13 +280,9 @@ def _note(known: OutcomeRecord | EffectRecord) -> dict[str, str] | None:
     return note
 
 
-def _failure(failure: StoredFailure) -> Item:
-    return {"type": failure.type, "message": failure.message, "data": failure.data}
-
-
 def _error_line(failure: StoredFailure | None) -> str:
     return "" if failure is None else f"{failure.type}: {failure.message}"
 
 
-def _line(at: str | None, what: str, detail: str) -> Item:
-    return {"at": at, "what": what, "detail": detail}
+def _line(at: str | None, what: str, detail: str) -> TimelineEvent:
+    return TimelineEvent(at=at, what=what, detail=detail)

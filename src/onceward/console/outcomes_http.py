@@ -10,17 +10,25 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from onceward.console.actions import ActionExecutor, OperatorAction, check_seen
 from onceward.console.context import ConsoleContext
-from onceward.console.outcome_views import detail_of, item_of, page_of, version_of
+from onceward.console.outcome_views import (
+    OutcomeChange,
+    OutcomeDetail,
+    OutcomeItem,
+    detail_of,
+    item_of,
+    page_of,
+    version_of,
+)
 from onceward.console.responses import (
-    ACTION_ANSWERS,
     PAGE_ITEMS,
     After,
     Limit,
     MaybeKey,
+    Page,
+    action_answers,
     answers,
     clamped,
     json_answer,
-    moment,
     number_after,
     page_answer,
 )
@@ -137,7 +145,7 @@ def outcomes_router(context: ConsoleContext, actions: ActionExecutor) -> APIRout
 
 
 def _add_reads(router: APIRouter, context: ConsoleContext) -> None:
-    @router.get("/api/outcomes", responses=answers())
+    @router.get("/api/outcomes", responses=answers(Page[OutcomeItem]))
     def list_outcomes(
         limit: Limit = PAGE_ITEMS,
         after: After = None,
@@ -162,15 +170,15 @@ def _add_reads(router: APIRouter, context: ConsoleContext) -> None:
         items = [item_of(each.record, has_result=each.has_result) for each in page.items]
         return page_answer(items, None if page.next is None else str(page.next))
 
-    @router.get("/api/outcomes/show", responses=answers(404))
+    @router.get("/api/outcomes/show", responses=answers(OutcomeDetail, 404))
     def show(scope: Scope, key: Key) -> Response:
         """Show a key: its result, its steps and its timeline."""
         outcomes = context.ow().outcomes
-        return json_answer({**_detail(outcomes, scope, key), "as_of": moment()})
+        return json_answer(_detail(outcomes, scope, key))
 
 
 def _add_deciding(router: APIRouter, context: ConsoleContext, actions: ActionExecutor) -> None:
-    @router.post("/api/outcomes/reconcile", responses=ACTION_ANSWERS)
+    @router.post("/api/outcomes/reconcile", responses=action_answers(OutcomeChange))
     def reconcile(body: ReconcileRequest, key: MaybeKey = None) -> Response:
         """Reconcile an ambiguous key: its work was done, or it was not."""
         body.check()
@@ -186,7 +194,7 @@ def _add_deciding(router: APIRouter, context: ConsoleContext, actions: ActionExe
         )
         return actions.execute(action, lambda _: _decide(outcomes, body, context.actor))
 
-    @router.post("/api/outcomes/forget", responses=ACTION_ANSWERS)
+    @router.post("/api/outcomes/forget", responses=action_answers(OutcomeChange))
     def forget(body: ForgetRequest, key: MaybeKey = None) -> Response:
         """Forget an outcome, so that the next caller runs the work again, even if it happened."""
         body.check()
@@ -203,15 +211,16 @@ def _add_deciding(router: APIRouter, context: ConsoleContext, actions: ActionExe
         return actions.execute(action, lambda _: _forget(outcomes, body, context.actor))
 
 
-def _detail(outcomes: Outcomes, scope: str, key: str) -> dict[str, Any]:
+def _detail(outcomes: Outcomes, scope: str, key: str) -> OutcomeDetail:
     with outcomes.store.snapshot():
         record = get_record(outcomes, scope, key)
         return detail_of(record, outcomes.effects(scope, key))
 
 
-def _item(outcomes: Outcomes, body: _KeyBody, text: str) -> dict[str, Any]:
+def _item(outcomes: Outcomes, body: _KeyBody, text: str) -> OutcomeChange:
     record = get_record(outcomes, body.scope, body.key)
-    return {"outcome": item_of(record, has_result=record.result is not None), "text": text}
+    item = item_of(record, has_result=record.result is not None)
+    return OutcomeChange(outcome=item, text=text)
 
 
 def _load(outcomes: Outcomes, body: ReconcileRequest) -> tuple[OutcomeRecord, EffectRecord | None]:
@@ -223,7 +232,7 @@ def _load(outcomes: Outcomes, body: ReconcileRequest) -> tuple[OutcomeRecord, Ef
         return record, get_effect(outcomes, body.scope, body.key, body.effect)
 
 
-def _plan(outcomes: Outcomes, body: ReconcileRequest) -> dict[str, Any]:
+def _plan(outcomes: Outcomes, body: ReconcileRequest) -> OutcomeChange:
     record, step = _load(outcomes, body)
     body.check_seen(record)
     reconcilable_fence(record, step)
@@ -232,7 +241,7 @@ def _plan(outcomes: Outcomes, body: ReconcileRequest) -> dict[str, Any]:
     )
 
 
-def _decide(outcomes: Outcomes, body: ReconcileRequest, actor: str) -> dict[str, Any]:
+def _decide(outcomes: Outcomes, body: ReconcileRequest, actor: str) -> OutcomeChange:
     """Decide, unless this request already did so before a crash."""
     record, step = _load(outcomes, body)
     said = {"verdict": "done" if body.is_done else "not done", "actor": actor}
@@ -254,14 +263,14 @@ def _decide(outcomes: Outcomes, body: ReconcileRequest, actor: str) -> dict[str,
     )
 
 
-def _plan_forgetting(outcomes: Outcomes, body: ForgetRequest) -> dict[str, Any]:
+def _plan_forgetting(outcomes: Outcomes, body: ForgetRequest) -> OutcomeChange:
     record = get_record(outcomes, body.scope, body.key)
     body.check_seen(record)
     check_forgettable(record)
     return _item(outcomes, body, _forgotten(record))
 
 
-def _forget(outcomes: Outcomes, body: ForgetRequest, actor: str) -> dict[str, Any]:
+def _forget(outcomes: Outcomes, body: ForgetRequest, actor: str) -> OutcomeChange:
     """Forget the claim that was seen, unless already forgotten; never a later claim."""
     record = get_record(outcomes, body.scope, body.key)
     text = _forgotten(record)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Final, Literal
+from typing import Final, Literal
 from urllib.parse import quote
 
 from onceward.console.context import ConsoleContext
@@ -46,6 +46,61 @@ class AttentionItem:
     action: str
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ActivityItem:
+    """Something that happened lately."""
+
+    at: str
+    kind: str
+    text: str
+    href: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Measured:
+    """One sample of a health number."""
+
+    at: str
+    value: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OpenOutcomes:
+    """Running keys, and ambiguous ones."""
+
+    running: int
+    ambiguous: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Tiles:
+    """The four health numbers with their samples of the last hour."""
+
+    #: None before the first sample.
+    max_lag_seconds: float | None
+    lag_history: list[Measured]
+    #: Messages processed between two samples.
+    rate_history: list[Measured]
+    leases: HealthSample | None
+    outcomes: OpenOutcomes
+    dead: int
+    parked: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Overview:
+    """Everything that the console's first screen shows."""
+
+    #: The most urgent first.
+    attention: list[AttentionItem]
+    tiles: Tiles
+    #: The newest first.
+    activity: list[ActivityItem]
+    #: Whether the store holds nothing to show yet.
+    is_empty: bool
+    as_of: str
+
+
 def attention(
     context: ConsoleContext, counts: AreaCounts, sample: HealthSample | None
 ) -> list[AttentionItem]:
@@ -62,24 +117,24 @@ def attention(
     return sorted(found, key=lambda each: each.severity != "person")
 
 
-def tiles(history: Sequence[HealthSample], counts: AreaCounts) -> dict[str, Any]:
+def tiles(history: Sequence[HealthSample], counts: AreaCounts) -> Tiles:
     """Return the four health numbers with their samples of the last hour."""
     now = history[-1] if history else None
-    return {
-        "max_lag_seconds": now.lag_seconds if now else None,
-        "lag_history": [{"at": each.at, "value": each.lag_seconds} for each in history],
-        "rate_history": _rates(history),
-        "leases": asdict(now) if now else None,
-        "outcomes": {"running": counts.running, "ambiguous": counts.ambiguous},
-        "dead": counts.dead,
-        "parked": counts.parked,
-    }
+    return Tiles(
+        max_lag_seconds=now.lag_seconds if now else None,
+        lag_history=[Measured(at=each.at, value=each.lag_seconds) for each in history],
+        rate_history=_rates(history),
+        leases=now,
+        outcomes=OpenOutcomes(running=counts.running, ambiguous=counts.ambiguous),
+        dead=counts.dead,
+        parked=counts.parked,
+    )
 
 
-def activity(context: ConsoleContext) -> list[dict[str, Any]]:
+def activity(context: ConsoleContext) -> list[ActivityItem]:
     """Return recent activity, newest first."""
     rows = context.ow().store.read("overview_activity", limit=ACTIVITY_MAX)
-    return [_activity_text(row) for row in rows if not row[2].startswith(OWN_PREFIX)]
+    return [_activity_item(row) for row in rows if not row[2].startswith(OWN_PREFIX)]
 
 
 # --- what needs attention ------------------------------------------------------------------------
@@ -242,10 +297,10 @@ _KINDS: Final[Mapping[str, str]] = {
 }
 
 
-def _activity_text(row: Row) -> dict[str, Any]:
+def _activity_item(row: Row) -> ActivityItem:
     at, kind, name, who, what, epoch = row
     text = _KINDS[kind].format(name=name, who=who, what=what or "no reason given", epoch=epoch)
-    return {"at": at, "kind": kind, "text": text, "href": _place(kind, name, who)}
+    return ActivityItem(at=at, kind=kind, text=text, href=_place(kind, name, who))
 
 
 def _place(kind: str, name: str, who: str) -> str:
@@ -268,9 +323,9 @@ def _duration_text(seconds: float) -> str:
     return f"{seconds:.0f} s"
 
 
-def _rates(history: Sequence[HealthSample]) -> list[dict[str, Any]]:
+def _rates(history: Sequence[HealthSample]) -> list[Measured]:
     """Return the messages processed between consecutive samples."""
     return [
-        {"at": later.at, "value": max(0, later.processed - earlier.processed)}
+        Measured(at=later.at, value=max(0, later.processed - earlier.processed))
         for earlier, later in pairwise(history)
     ]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 from fastapi import APIRouter, Response
 
 from onceward.console import overview
@@ -19,7 +17,7 @@ def overview_router(
     """Return the route of the overview."""
     router = APIRouter()
 
-    @router.get("/api/console/overview", responses=answers())
+    @router.get("/api/console/overview", responses=answers(overview.Overview))
     def look() -> Response:
         """Return items that need attention, the last hour's health, and recent activity."""
         counts, history = counts_sampler.counts(), health.history()
@@ -27,13 +25,13 @@ def overview_router(
         happened = overview.activity(context)
         wanted = overview.attention(context, counts, now)
         return json_answer(
-            {
-                "attention": [asdict(each) for each in wanted],
-                "tiles": overview.tiles(history, counts),
-                "activity": happened,
-                "is_empty": not (happened or wanted or (now and now.cursors)),
-                "as_of": moment(),
-            }
+            overview.Overview(
+                attention=wanted,
+                tiles=overview.tiles(history, counts),
+                activity=happened,
+                is_empty=not (happened or wanted or (now and now.cursors)),
+                as_of=moment(),
+            )
         )
 
     return router

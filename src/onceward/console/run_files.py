@@ -7,12 +7,12 @@ receipt of the run names. Files are opened below the workspace only, without fol
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from onceward.agents.artifacts import check_path
+from onceward.console.responses import extended, moment
 from onceward.console.run_history import RunHistory
 from onceward.errors import FileMissing, InvalidCursor, NotFound, OncewardError
 from onceward.journal.byte_cursor import parse_cursor
@@ -20,6 +20,7 @@ from onceward.orchestrator.ledger import LedgerLine, ledger_lines
 from onceward.orchestrator.ledger_replay import RECEIVED, CommandState
 from onceward.system.safe_paths import RootedDirectory, RootedFile
 
+T = TypeVar("T")
 #: How many bytes of a ledger one page reads; a longer line is a page of its own.
 PAGE_BYTES_MAX: Final = 1024 * 1024
 #: How many characters of a damaged line are shown.
@@ -31,10 +32,25 @@ _CHUNK_BYTES: Final = 1024 * 1024
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class LedgerItem:
+    """A line of a ledger; a damaged one is shown as text."""
+
+    seq: int | None
+    at: str | None
+    kind: str | None
+    line: dict[str, Any] | str
+    is_damaged: bool
+    problem: str | None
+    #: Where the line begins in its file, and its length, in bytes.
+    offset: int
+    bytes: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class LedgerPage:
     """Records of a ledger, in the order in which they were written."""
 
-    items: list[dict[str, Any]]
+    items: list[LedgerItem]
     #: Byte offset of the next page; None at the end.
     following: str | None
 
@@ -42,12 +58,12 @@ class LedgerPage:
 def journal_page(file: RootedFile, after: str | None, limit: int) -> LedgerPage:
     """Return the records after a byte offset; reads at most one page."""
     start = _start(file, after)
-    items: list[dict[str, Any]] = []
+    items: list[LedgerItem] = []
     for line in ledger_lines(file, start, file.stat.size):
         if len(items) == limit or line.offset - start >= PAGE_BYTES_MAX:
             return LedgerPage(items=items, following=str(line.offset))
         if line.record is not None or line.problem is not None:
-            items.append(_plain(line))
+            items.append(_item(line))
     return LedgerPage(items=items, following=None)
 
 
@@ -59,45 +75,90 @@ def _start(file: RootedFile, after: str | None) -> int:
     return start
 
 
-def _plain(line: LedgerLine) -> dict[str, Any]:
-    record = line.record
-    if record is None:
-        text = line.raw[: 4 * DAMAGED_CHARACTERS_MAX].decode(errors="replace")
-        said: dict[str, Any] = {"seq": None, "at": None, "kind": "damaged"}
-        said["line"] = text[:DAMAGED_CHARACTERS_MAX]
-    else:
-        said = {name: record.get(name) for name in ("seq", "at", "kind")}
-        said["line"] = record
-    damage = {"is_damaged": record is None, "problem": line.problem}
-    return {**said, **damage, "offset": line.offset, "bytes": len(line.raw)}
+def _item(line: LedgerLine) -> LedgerItem:
+    text = line.raw[: 4 * DAMAGED_CHARACTERS_MAX].decode(errors="replace")
+    known = line.record or {"kind": "damaged"}
+    return LedgerItem(
+        seq=_typed(int, known.get("seq")),
+        at=_typed(str, known.get("at")),
+        kind=_typed(str, known.get("kind")),
+        line=text[:DAMAGED_CHARACTERS_MAX] if line.record is None else line.record,
+        is_damaged=line.record is None,
+        problem=line.problem,
+        offset=line.offset,
+        bytes=len(line.raw),
+    )
+
+
+def _typed(kind: type[T], value: object) -> T | None:
+    """Return a value of this type; None for another, which no run writes."""
+    return value if isinstance(value, kind) else None
 
 
 # --- artifacts -----------------------------------------------------------------------------------
 
 
-def artifact_of(root: Path, step: int, path: str, recorded: Mapping[str, Any]) -> dict[str, Any]:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RecordedFile:
+    """What a receipt says of a file."""
+
+    sha256: str | None
+    size: int | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CurrentFile(RecordedFile):
+    """A file as it is now."""
+
+    #: None if it cannot be shown.
+    text: str | None = None
+    #: Why it cannot be shown or verified.
+    reason: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ArtifactContent(CurrentFile):
+    """A file that a receipt names, as recorded and as it is now."""
+
+    path: str
+    step: int
+    recorded: RecordedFile
+    is_as_recorded: bool
+    as_of: str
+
+
+def artifact_of(root: Path, step: int, path: str, recorded: RecordedFile) -> ArtifactContent:
     """Return a file that a receipt names, as recorded and as it is now. May take long."""
-    shown = {"path": path, "step": step, "recorded": recorded, "text": None}
-    gone = {"sha256": None, "size": None, "is_as_recorded": False}
+    is_same = False
     try:
         check_path(path)
         with RootedDirectory.open(root) as directory, directory.open_file(path) as file:
             found = _current_file(file)
+        is_same = (found.sha256, found.size) == (recorded.sha256, recorded.size)
     except FileMissing:
-        return {**shown, **gone, "reason": "it no longer exists"}
+        found = CurrentFile(sha256=None, size=None, reason="it no longer exists")
     except OncewardError as exc:
-        return {**shown, **gone, "reason": exc.message}
-    is_same = (found["sha256"], found["size"]) == (recorded["sha256"], recorded["size"])
-    return {**shown, **found, "is_as_recorded": is_same}
+        found = CurrentFile(sha256=None, size=None, reason=exc.message)
+    return extended(
+        ArtifactContent,
+        found,
+        path=path,
+        step=step,
+        recorded=recorded,
+        is_as_recorded=is_same,
+        as_of=moment(),
+    )
 
 
-def recorded_of(history: RunHistory, step: int, path: str) -> dict[str, Any]:
+def recorded_of(history: RunHistory, step: int, path: str) -> RecordedFile:
     """Return a step's receipt entry of a file; NotFound if the receipt does not name it."""
     asked = history.state.commands
     named = _named(asked[step - 1]) if 0 < step <= len(asked) else []
     for each in named:
         if isinstance(each, dict) and each.get("path") == path:
-            return {"sha256": each.get("sha256"), "size": each.get("size")}
+            return RecordedFile(
+                sha256=_typed(str, each.get("sha256")), size=_typed(int, each.get("size"))
+            )
     message = f"no receipt of step {step} names this file"
     raise NotFound(message, fix="choose one from the run's artifacts", field="path")
 
@@ -107,19 +168,19 @@ def _named(asked: CommandState) -> list[Any]:
     return named if isinstance(named, list) else []
 
 
-def _current_file(file: RootedFile) -> dict[str, Any]:
+def _current_file(file: RootedFile) -> CurrentFile:
     """Return a file's current checksum and size, and its text if it can be shown."""
     size = file.stat.size
     if size > CHECKED_BYTES_MAX:
         large = "it is too large to verify here; `onceward runs verify` reads all of it"
-        return {"sha256": None, "size": size, "text": None, "reason": large}
+        return CurrentFile(sha256=None, size=size, reason=large)
     hashed, start = hashlib.sha256(), file.read(0, TEXT_BYTES_MAX)
     read = 0
     while read <= CHECKED_BYTES_MAX and (chunk := file.read(read, _CHUNK_BYTES)):
         hashed.update(chunk)
         read += len(chunk)
     text, reason = _text(start, read)
-    return {"sha256": hashed.hexdigest(), "size": read, "text": text, "reason": reason}
+    return CurrentFile(sha256=hashed.hexdigest(), size=read, text=text, reason=reason)
 
 
 def _text(start: bytes, size: int) -> tuple[str | None, str | None]:

@@ -81,7 +81,8 @@ class RunHistory:
             self.problem = f"the record after {self.state.seq} in its ledger is invalid"
 
     def _take(self, record: Record) -> None:
-        kind, at = str(record["kind"]), str(record["at"])
+        _check_types(record)
+        kind, at = record["kind"], record["at"]
         last_at = self.state.updated_at
         if kind == "run.resumed":
             self._crash(last_at)  # The previous process did not record its end.
@@ -166,6 +167,17 @@ class RunHistory:
             return ", ".join(parts)
         done = sum(each.receipt is not None for each in self.state.commands)
         return f"never interrupted, {done} {_steps(done)} recorded"
+
+
+def _check_types(record: Record) -> None:
+    """Raise TypeError if a value that is shown has another type than a run writes."""
+    shown = [(record["seq"], int), (record["at"], str), (record["kind"], str)]
+    if record["kind"] == "command":
+        shown += [(record["step"], int), (record["stage"], str), (record["round"], int)]
+        shown += [(record["command"]["task_id"], str)]
+    if any(not isinstance(value, kind) for value, kind in shown):
+        message = "a value of another type"
+        raise TypeError(message)
 
 
 def _steps(number: int) -> str:

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from onceward.console.run_history import RunHistory
 from onceward.console.workspaces import Workspaces
@@ -54,6 +54,10 @@ class LedgerStamp(NamedTuple):
     inode: int
 
 
+#: `crashed`: no end, and no process holds the lock.
+RunStateName = Literal["running", "crashed", "done", "failed", "stopped"]
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunItem:
     """A run in a list."""
@@ -67,7 +71,7 @@ class RunItem:
     is_held: bool = False
 
     @property
-    def state(self) -> str:
+    def state(self) -> RunStateName:
         """Return the state; a run without an end whose lock is free has crashed."""
         is_dead = self.summary.status == "running" and not self.is_held
         return "crashed" if is_dead else self.summary.status

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, fields
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Final
 
-from onceward.console.run_history import INVALID_RECORD_ERRORS, RunHistory, RunProcess
-from onceward.console.run_index import RunItem, item_of, runs_of
-from onceward.console.workspaces import Workspaces, plain_workspace
-from onceward.orchestrator.models import CommandExplanation, CommandView
+from typing_extensions import TypedDict
+
+from onceward.console.responses import extended, moment
+from onceward.console.run_history import INVALID_RECORD_ERRORS, Ending, RunHistory, RunProcess
+from onceward.console.run_index import RunItem, RunStateName, item_of, runs_of
+from onceward.console.workspaces import WorkspaceItem, Workspaces, workspace_item
+from onceward.orchestrator.models import CommandExplanation, CommandView, TaskRunSummary
 from onceward.orchestrator.views import explain_commands, view_of
 from onceward.orchestrator.workspace import Workspace
 
-__all__ = ["RunItem", "newest_runs", "plain_explanations", "plain_item", "plain_whole"]
+__all__ = ["RunItem", "detail_of", "explanations_of", "list_item", "newest_runs"]
 
 #: How many of a run's latest commands are shown.
 COMMANDS_MAX: Final = 2_000
@@ -24,55 +27,107 @@ def newest_runs(workspaces: Workspaces, limit: int) -> list[RunItem]:
     return runs_of(workspaces).newest(limit)
 
 
-def plain_item(item: RunItem) -> dict[str, Any]:
-    """Return a run as JSON for a list."""
-    return {
-        **_summary(item),
-        "workspace": plain_workspace(item.workspace),
-        "goal": item.goal,
-    }
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunSummary(TaskRunSummary):
+    """The summary of a run, and whether a process works on it."""
+
+    state: RunStateName
+    #: Whether an orchestrator process holds the run's lock.
+    is_held: bool
 
 
-def plain_whole(place: Workspace, history: RunHistory) -> dict[str, Any]:
-    """Return one run as JSON: its commands, its processes, and the steps redone."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunListItem(RunSummary):
+    """A run in a list."""
+
+    workspace: WorkspaceItem
+    #: The goal of the first task, in one short line.
+    goal: str | None
+
+
+#: A process that worked on a run; a dictionary, since `from` cannot be the name of a field.
+RunLife = TypedDict("RunLife", {"from": str, "to": str | None, "ending": Ending})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunCrash:
+    """At which step a process of a run crashed."""
+
+    at: str | None
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TaskRunDetail:
+    """One run: its commands, its processes, and the steps redone."""
+
+    summary: RunSummary
+    workspace: WorkspaceItem
+    goal: str | None
+    #: The latest ones.
+    commands: tuple[CommandView, ...]
+    #: Whether there are more commands.
+    is_cut: bool
+    lives: list[RunLife]
+    crashes: list[RunCrash]
+    #: How many recorded steps the last resume reused.
+    replays: int
+    redone: int
+    headline: str
+    as_of: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CommandExplanations:
+    """Why each command of a run was sent; empty if the ledger is invalid."""
+
+    commands: list[CommandExplanation]
+    as_of: str
+
+
+def list_item(item: RunItem) -> RunListItem:
+    """Return a run for a list."""
+    workspace = workspace_item(item.workspace)
+    return extended(RunListItem, _summary(item), workspace=workspace, goal=item.goal)
+
+
+def detail_of(place: Workspace, history: RunHistory) -> TaskRunDetail:
+    """Return one run: its commands, its processes, and the steps redone."""
     item = item_of(history, place.root).with_lock_state()
     processes = history.processes(is_held=item.is_held)
     try:
-        commands = [_plain(each) for each in view_of(history.state).commands[-COMMANDS_MAX:]]
+        commands = view_of(history.state).commands[-COMMANDS_MAX:]
+    except INVALID_RECORD_ERRORS:
+        commands = ()
+    return TaskRunDetail(
+        summary=_summary(item),
+        workspace=workspace_item(place.root),
+        goal=item.goal,
+        commands=commands,
+        is_cut=len(history.state.commands) > len(commands),
+        lives=[{"from": e.from_at, "to": e.to_at, "ending": e.ending} for e in processes],
+        crashes=_crashes(processes),
+        replays=len(history.kept),
+        redone=history.redone,
+        headline=history.headline(processes),
+        as_of=moment(),
+    )
+
+
+def explanations_of(history: RunHistory) -> CommandExplanations:
+    """Return why each command was sent."""
+    try:
+        commands = explain_commands(history.state)[-COMMANDS_MAX:]
     except INVALID_RECORD_ERRORS:
         commands = []
-    return {
-        "summary": _summary(item),
-        "workspace": plain_workspace(place.root),
-        "goal": item.goal,
-        "commands": commands,
-        "is_cut": len(history.state.commands) > len(commands),
-        "lives": [{"from": e.from_at, "to": e.to_at, "ending": e.ending} for e in processes],
-        "crashes": _crashes(processes),
-        "replays": len(history.kept),
-        "redone": history.redone,
-        "headline": history.headline(processes),
-    }
+    return CommandExplanations(commands=commands, as_of=moment())
 
 
-def plain_explanations(history: RunHistory) -> list[dict[str, Any]]:
-    """Return why each command was sent; an empty list if the ledger is invalid."""
-    try:
-        return [_plain(each) for each in explain_commands(history.state)[-COMMANDS_MAX:]]
-    except INVALID_RECORD_ERRORS:
-        return []
+def _summary(item: RunItem) -> RunSummary:
+    return extended(RunSummary, item.summary, state=item.state, is_held=item.is_held)
 
 
-def _summary(item: RunItem) -> dict[str, Any]:
-    return {**asdict(item.summary), "state": item.state, "is_held": item.is_held}
-
-
-def _plain(view: CommandView | CommandExplanation) -> dict[str, Any]:
-    """Return one command as JSON, with nested values of agents unchanged."""
-    return {each.name: getattr(view, each.name) for each in fields(view)}
-
-
-def _crashes(processes: Sequence[RunProcess]) -> list[dict[str, Any]]:
+def _crashes(processes: Sequence[RunProcess]) -> list[RunCrash]:
     """Return at which steps a run's processes crashed."""
     crashes = []
     for at, process in enumerate(processes):
@@ -85,5 +140,5 @@ def _crashes(processes: Sequence[RunProcess]) -> list[dict[str, Any]]:
         )
         if at + 1 == len(processes):
             text += "; it has not been resumed yet"
-        crashes.append({"at": process.to_at, "text": text})
+        crashes.append(RunCrash(at=process.to_at, text=text))
     return crashes

@@ -5,11 +5,20 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple
 
+from typing_extensions import TypedDict
+
 from onceward.client import Onceward
-from onceward.cursors.lease_history import Grant, RejectedWrite, grant_of, rejected_write_of
+from onceward.console.responses import extended, moment
+from onceward.cursors.lease_history import (
+    Ending,
+    Grant,
+    RejectedWrite,
+    grant_of,
+    rejected_write_of,
+)
 from onceward.workers.worker_registry import RegisteredWorker, list_workers
 
 #: Maximum numbers of leases, ended grants and rejected writes in one response.
@@ -33,20 +42,89 @@ class TimelineLease(NamedTuple):
     granted_at: str | None
 
 
+#: A lease over time; a dictionary, since `from` cannot be the name of a field.
+LaneBar = TypedDict(
+    "LaneBar",
+    {
+        "cursor": str,
+        "epoch": int,
+        "from": str,
+        "to": str | None,
+        "ending": Ending | None,
+        "state": Literal["held", "ended", "stolen", "expired"],
+    },
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LaneMark:
+    """An event on a lane."""
+
+    at: str
+    kind: MarkKind
+    cursor: str
+    epoch: int
+    text: str
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WorkerLane:
     """The leases of one worker over time, with marked events."""
 
     worker: str
-    bars: list[dict[str, Any]] = field(default_factory=list)
-    marks: list[dict[str, Any]] = field(default_factory=list)
+    bars: list[LaneBar] = field(default_factory=list)
+    marks: list[LaneMark] = field(default_factory=list)
 
     def mark(self, at: str, kind: MarkKind, cursor: str, epoch: int, text: str) -> None:
         """Add an event to the lane."""
-        self.marks.append({"at": at, "kind": kind, "cursor": cursor, "epoch": epoch, "text": text})
+        self.marks.append(LaneMark(at=at, kind=kind, cursor=cursor, epoch=epoch, text=text))
 
 
-def workers_and_lanes(ow: Onceward, minutes: float) -> dict[str, Any]:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WorkerLease:
+    """A lease in the list of a worker's leases."""
+
+    cursor: str
+    epoch: int
+    expires_in_seconds: float
+    #: How long a lease of this consumer lasts; None when unknown.
+    lease_seconds: float | None
+    is_held: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WorkerItem:
+    """A worker with its leases; the fields of its registration are None if it never registered."""
+
+    worker: str
+    host: str | None
+    pid: int | None
+    started_at: str | None = None
+    seen_at: str | None = None
+    seen_seconds_ago: float | None = None
+    is_silent: bool
+    stopped_at: str | None = None
+    consumers: list[str] = field(default_factory=list)
+    version: str | None = None
+    leases: list[WorkerLease]
+
+
+#: The workers of a store, and their lanes.
+Workers = TypedDict(
+    "Workers",
+    {
+        "workers": list[WorkerItem],
+        "lanes": list[WorkerLane],
+        "from": str,
+        "to": str,
+        #: Whether there are more leases than one answer shows.
+        "is_cut": bool,
+        "as_of": str,
+    },
+)
+
+
+def workers_and_lanes(ow: Onceward, minutes: float) -> Workers:
     """Return the workers with their leases, and their lanes for the last minutes."""
     seconds = 60.0 * minutes
     with ow.store.snapshot():
@@ -59,13 +137,14 @@ def workers_and_lanes(ow: Onceward, minutes: float) -> dict[str, Any]:
     grants = [(grant_of(row[:-1]), row[-1]) for row in ended]
     lanes = _lanes(leases, grants, [rejected_write_of(row) for row in refused], since)
     workers = _workers(known, leases, lanes)
-    order = [each["worker"] for each in workers]
+    order = [each.worker for each in workers]
     return {
         "workers": workers,
-        "lanes": [asdict(lanes[worker]) for worker in order if worker in lanes],
+        "lanes": [lanes[worker] for worker in order if worker in lanes],
         "from": since,
         "to": now,
         "is_cut": len(leases) == LEASES_MAX or len(ended) == GRANTS_MAX,
+        "as_of": moment(),
     }
 
 
@@ -98,7 +177,7 @@ def _lanes(
         )
     for each in lanes.values():
         each.bars.sort(key=lambda bar: (bar["from"], bar["cursor"], bar["epoch"]))
-        each.marks.sort(key=lambda mark: mark["at"])
+        each.marks.sort(key=lambda mark: mark.at)
     return lanes
 
 
@@ -153,7 +232,7 @@ def _refused(rejected: RejectedWrite) -> str:
 
 def _workers(
     known: Sequence[RegisteredWorker], leases: Iterable[TimelineLease], lanes: dict[str, WorkerLane]
-) -> list[dict[str, Any]]:
+) -> list[WorkerItem]:
     """Return workers that are registered, or hold or recently held a lease; live ones first."""
     held: dict[str, list[TimelineLease]] = defaultdict(list)
     for lease in leases:
@@ -162,56 +241,44 @@ def _workers(
     names = {each.worker for each in known}
     others = sorted((held.keys() | lanes.keys()) - names)
     found += [_unregistered(worker, held.get(worker, [])) for worker in others]
-    return sorted(found, key=lambda each: (each["stopped_at"] is not None, each["is_silent"]))
+    return sorted(found, key=lambda each: (each.stopped_at is not None, each.is_silent))
 
 
-def _registered(each: RegisteredWorker, leases: Sequence[TimelineLease]) -> dict[str, Any]:
+def _registered(each: RegisteredWorker, leases: Sequence[TimelineLease]) -> WorkerItem:
     lasts = [(_pattern(consumer["name"]), consumer["lease_seconds"]) for consumer in each.consumers]
 
     def lease_seconds(cursor: str) -> float | None:
         return next((seconds for name, seconds in lasts if name.fullmatch(cursor)), None)
 
-    return {
-        "worker": each.worker,
-        "host": each.host,
-        "pid": each.pid,
-        "started_at": each.started_at,
-        "seen_at": each.seen_at,
-        "seen_seconds_ago": each.seen_seconds_ago,
-        "is_silent": each.is_silent,
-        "stopped_at": each.stopped_at,
-        "consumers": [consumer["name"] for consumer in each.consumers],
-        "version": each.version,
-        "leases": [_shown(lease, lease_seconds(lease.cursor)) for lease in leases],
-    }
+    return extended(
+        WorkerItem,
+        each,
+        is_silent=each.is_silent,
+        consumers=[consumer["name"] for consumer in each.consumers],
+        leases=[_shown(lease, lease_seconds(lease.cursor)) for lease in leases],
+    )
 
 
-def _unregistered(worker: str, leases: Sequence[TimelineLease]) -> dict[str, Any]:
+def _unregistered(worker: str, leases: Sequence[TimelineLease]) -> WorkerItem:
     """Return a lease owner that never registered, such as a program that uses `acquire`."""
     named = _NAMED.fullmatch(worker)
-    return {
-        "worker": worker,
-        "host": named["host"] if named else None,
-        "pid": int(named["pid"]) if named else None,
-        "started_at": None,
-        "seen_at": None,
-        "seen_seconds_ago": None,
-        "is_silent": bool(leases) and not any(lease.is_held for lease in leases),
-        "stopped_at": None,
-        "consumers": [],
-        "version": None,
-        "leases": [_shown(lease, None) for lease in leases],
-    }
+    return WorkerItem(
+        worker=worker,
+        host=named["host"] if named else None,
+        pid=int(named["pid"]) if named else None,
+        is_silent=bool(leases) and not any(lease.is_held for lease in leases),
+        leases=[_shown(lease, None) for lease in leases],
+    )
 
 
-def _shown(lease: TimelineLease, lease_seconds: float | None) -> dict[str, Any]:
-    return {
-        "cursor": lease.cursor,
-        "epoch": lease.epoch,
-        "expires_in_seconds": lease.expires_in_seconds,
-        "lease_seconds": lease_seconds,
-        "is_held": lease.is_held,
-    }
+def _shown(lease: TimelineLease, lease_seconds: float | None) -> WorkerLease:
+    return WorkerLease(
+        cursor=lease.cursor,
+        epoch=lease.epoch,
+        expires_in_seconds=lease.expires_in_seconds,
+        lease_seconds=lease_seconds,
+        is_held=lease.is_held,
+    )
 
 
 def _lease(row: Sequence[Any]) -> TimelineLease:

@@ -7,8 +7,8 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Query, Response
 
 from onceward.console.context import ConsoleContext
-from onceward.console.responses import answers, json_answer, moment
-from onceward.console.worker_timeline import workers_and_lanes
+from onceward.console.responses import answers, json_answer
+from onceward.console.worker_timeline import Workers, workers_and_lanes
 
 MINUTES: Final = 10.0
 MINUTES_MAX: Final = 24 * 60.0
@@ -25,12 +25,12 @@ def workers_router(context: ConsoleContext) -> APIRouter:
     """Return the routes of workers."""
     router = APIRouter()
 
-    @router.get("/api/console/workers", responses=answers())
+    @router.get("/api/console/workers", responses=answers(Workers))
     def list_workers(minutes: Minutes = MINUTES) -> Response:
         """List the workers with their leases, and one lane of leases for each.
 
         Workers that hold or recently held a lease are listed, registered or not.
         """
-        return json_answer({**workers_and_lanes(context.ow(), minutes), "as_of": moment()})
+        return json_answer(workers_and_lanes(context.ow(), minutes))
 
     return router

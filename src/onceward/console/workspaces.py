@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -44,7 +45,16 @@ class Workspaces:
         raise NotFound(message, fix=fix, field="workspace")
 
 
-def plain_workspace(path: Path) -> dict[str, str]:
-    """Return a workspace as JSON; bytes that are not UTF-8 are escaped."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WorkspaceItem:
+    """A workspace in a list."""
+
+    id: str
+    #: Bytes that are not UTF-8 are escaped.
+    path: str
+
+
+def workspace_item(path: Path) -> WorkspaceItem:
+    """Return a workspace for a list."""
     shown = os.fsencode(path).decode(errors="backslashreplace")
-    return {"id": workspace_id(path), "path": shown}
+    return WorkspaceItem(id=workspace_id(path), path=shown)

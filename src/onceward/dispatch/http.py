@@ -21,7 +21,6 @@ from onceward.dispatch.response_models import answers
 from onceward.dispatch.views import group_item, page_body, state_body, status_body
 from onceward.errors import InvalidArgument
 from onceward.http.built_pages import add_document
-from onceward.http.errors import ResponseDocs
 from onceward.http.guard import page_token_for
 from onceward.http.long_poll import WAIT_SECONDS_MAX, Notifier, cancel_on_disconnect
 from onceward.keys.encoding import encoded
@@ -115,20 +114,20 @@ class _Threads:
 
 
 def _add_config(router: APIRouter, chats: Chats, readers: _Threads, version: str) -> None:
-    @router.get("/api/chat/config", response_model=response_models.ChatConfig, responses=answers())
+    @router.get("/api/chat/config", responses=answers(response_models.ChatConfig))
     @router.head("/api/chat/config", include_in_schema=False)
     async def config(request: Request) -> Response:
         """Return the version, limits and token that a page needs to post messages."""
         groups = [group_item(each) for each in await readers.do(chats.groups)]
         return _json({"token": page_token_for(request.scope), "version": version, "groups": groups})
 
-    @router.get("/api/chat/groups", response_model=response_models.GroupList, responses=answers())
+    @router.get("/api/chat/groups", responses=answers(response_models.GroupList))
     @router.head("/api/chat/groups", include_in_schema=False)
     async def groups() -> Response:
         """List the conversations, by name."""
         return _json({"items": [group_item(each) for each in await readers.do(chats.groups)]})
 
-    @router.get("/api/dispatch/status", response_model=response_models.Status, responses=answers())
+    @router.get("/api/dispatch/status", responses=answers(response_models.Status))
     @router.head("/api/dispatch/status", include_in_schema=False)
     async def status() -> Response:
         """Return the status of every group."""
@@ -137,18 +136,15 @@ def _add_config(router: APIRouter, chats: Chats, readers: _Threads, version: str
 
 def _add_receiving(router: APIRouter, chats: Chats) -> None:
     writers = _Threads(WRITERS_MAX)
-    known: ResponseDocs = {
-        200: {
-            "model": response_models.MessageReceipt,
-            "description": "The message was already stored; if its text differs, it is now edited.",
-        }
-    }
+    documented = answers(response_models.MessageReceipt, 404, 415)
+    documented[201] = documented[200] | {"description": "The message is stored."}
+    known = "The message was already stored; if its text differs, it is now edited."
+    documented[200]["description"] = known
 
     @router.post(
         "/api/chat/{group}/messages",
         status_code=201,
-        response_model=response_models.MessageReceipt,
-        responses={**known, **answers(404, 415)},
+        responses=documented,
     )
     async def receive(group: str, body: response_models.PostedMessage) -> Response:
         """Store a message durably. Idempotent by its id."""
@@ -164,7 +160,7 @@ def _add_reading(
     chats.on_change(notifier.notify)
     path = "/api/chat/{group}/messages"
 
-    @router.get(path, response_model=response_models.Conversation, responses=answers(404))
+    @router.get(path, responses=answers(response_models.Conversation, 404))
     @router.head(path, include_in_schema=False)
     async def follow(  # noqa: PLR0913, PLR0917 - the parameters of the query
         group: str,

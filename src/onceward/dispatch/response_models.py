@@ -176,6 +176,6 @@ class Status(_ResponseModel):
     items: tuple[StatusItem, ...]
 
 
-def answers(*statuses: int) -> ResponseDocs:
-    """Return the documented error responses of a route: the guard's, and these statuses."""
-    return response_docs(_DESCRIPTIONS, *statuses)
+def answers(model: type, *statuses: int) -> ResponseDocs:
+    """Return the documented responses of a route: its model, the guard's, and these statuses."""
+    return response_docs(_DESCRIPTIONS, *statuses, model=model)

@@ -9,6 +9,8 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any
 
+from typing_extensions import TypedDict
+
 from onceward.cursors import HistoryEntry
 from onceward.dispatch.conversations import ChatPage, DispatchStatus, GroupActivity
 from onceward.dispatch.models import (
@@ -128,7 +130,11 @@ def plain_item(item: GroupMessage | Reply) -> dict[str, Any]:
     }
 
 
-def plain_move(move: HistoryEntry) -> dict[str, Any]:
+#: A move of a group's cursor; a dictionary, since `from` cannot be the name of a field.
+GroupMove = TypedDict("GroupMove", {"at": str, "from": int, "to": int, "actor": str, "reason": str})
+
+
+def plain_move(move: HistoryEntry) -> GroupMove:
     """Return a move of a group's cursor as JSON, with its time and reason."""
     return {
         "at": move.happened_at,

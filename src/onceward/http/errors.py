@@ -17,6 +17,7 @@ from starlette.routing import Match
 from onceward import errors
 from onceward.errors.http_status import STATUS_OF_CODE
 from onceward.http.guard import SEE_LOG, error_response, to_public_error
+from onceward.http.response_schemas import add_schemas, json_doc
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -61,17 +62,9 @@ class ErrorResponse(BaseModel, frozen=True):
     error: ErrorDetail
 
 
-_SCHEMAS: Final = "#/components/schemas/"
-
-
 def error_doc(description: str) -> dict[str, Any]:
-    """Return the OpenAPI description of one error response of a route.
-
-    Refers to the schema by name: for a class the framework builds a validator per response and
-    route, which is never used and slows down every start.
-    """
-    content = {"application/json": {"schema": {"$ref": f"{_SCHEMAS}{ErrorResponse.__name__}"}}}
-    return {"description": description, "content": content}
+    """Return the OpenAPI description of one error response of a route."""
+    return json_doc(ErrorResponse, description)
 
 
 #: Responses by status, as routes document them in the OpenAPI document.
@@ -87,10 +80,13 @@ GUARD_RESPONSES: Final[ResponseDocs] = {
 }
 
 
-def response_docs(descriptions: Mapping[int, str], *statuses: int) -> ResponseDocs:
-    """Return the documented error responses of a route: the guard's, these statuses, and 503."""
+def response_docs(
+    descriptions: Mapping[int, str], *statuses: int, model: type | None = None
+) -> ResponseDocs:
+    """Return the documented responses of a route: its model, the guard's, these statuses, 503."""
     chosen: ResponseDocs = {status: error_doc(descriptions[status]) for status in (*statuses, 503)}
-    return {**GUARD_RESPONSES, **chosen}
+    success: ResponseDocs = {} if model is None else {200: json_doc(model, "Successful Response")}
+    return {**success, **GUARD_RESPONSES, **chosen}
 
 
 def install_error_handlers(app: FastAPI) -> None:
@@ -102,24 +98,21 @@ def install_error_handlers(app: FastAPI) -> None:
     described = app.openapi
 
     def openapi() -> dict[str, Any]:
-        return app.openapi_schema or _with_error_schema(described())
+        return app.openapi_schema or _with_schemas(described())
 
     # As the framework documents it.
     app.openapi = openapi  # type: ignore[method-assign]
 
 
-def _with_error_schema(document: dict[str, Any]) -> dict[str, Any]:
-    """Add our error schema to the OpenAPI document, and remove the framework's 422: ours is 400."""
-    schemas = document.setdefault("components", {}).setdefault("schemas", {})
-    shape = ErrorResponse.model_json_schema(ref_template=f"{_SCHEMAS}{{model}}")
-    schemas.update({**shape.pop("$defs"), ErrorResponse.__name__: shape})
+def _with_schemas(document: dict[str, Any]) -> dict[str, Any]:
+    """Add our schemas to the OpenAPI document, and remove the framework's 422: ours is 400."""
     for path in document["paths"].values():
         for operation in path.values():
             if "HTTPValidationError" in str(operation["responses"].get("422")):
                 del operation["responses"]["422"]
     for name in ("HTTPValidationError", "ValidationError"):
-        schemas.pop(name, None)
-    document["components"]["schemas"] = dict(sorted(schemas.items()))
+        document.get("components", {}).get("schemas", {}).pop(name, None)
+    add_schemas(document)
     return document
 
 

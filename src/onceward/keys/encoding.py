@@ -6,6 +6,7 @@ For data that is passed on unchanged; our own keys and records use `canonical`.
 from __future__ import annotations
 
 import json
+from dataclasses import fields, is_dataclass
 from typing import Any, Final
 
 import orjson
@@ -54,7 +55,7 @@ def _no_constant(name: str) -> object:
 
 
 def encoded(value: object) -> bytes:
-    """Return the JSON of a value."""
+    """Return the JSON of a value; a dataclass is an object of its fields."""
     try:
         return orjson.dumps(value)
     except TypeError:
@@ -76,6 +77,8 @@ def _encoded_deep(value: object) -> bytes:
                 pieces.append(orjson.dumps(each))
                 continue
             except TypeError:
+                if is_dataclass(each):
+                    each = {part.name: getattr(each, part.name) for part in fields(each)}
                 if not isinstance(each, (dict, list, tuple)):
                     raise
         rest += reversed([(part, level + 1) for part in _parts(each)])

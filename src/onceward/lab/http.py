@@ -17,7 +17,6 @@ from fastapi import APIRouter, Header, Query, Request, Response
 from starlette.convertors import Convertor, register_url_convertor
 
 from onceward.errors import InvalidArgument, OncewardError
-from onceward.http.errors import ResponseDocs
 from onceward.http.guard import page_token_for
 from onceward.http.long_poll import WAIT_SECONDS_MAX, cancel_on_disconnect
 from onceward.http.static_pages import add_pages
@@ -136,7 +135,7 @@ def lab_router(
 
 
 def _add_config(router: APIRouter, lab: Lab, version: str) -> None:
-    @router.get("/api/config", response_model=response_models.LabConfig, responses=answers())
+    @router.get("/api/config", responses=answers(response_models.LabConfig))
     @router.head("/api/config", include_in_schema=False)
     async def config(request: Request) -> Response:
         """Return the settings that a page needs before its first change."""
@@ -158,9 +157,9 @@ def _add_config(router: APIRouter, lab: Lab, version: str) -> None:
 
 
 def _add_runs(router: APIRouter, lab: Lab, changes: _WriteThreads) -> None:
-    imported = answers(404, 415, 422)
+    imported = answers(response_models.ImportedRun, 404, 415, 422)
 
-    @router.post("/api/runs/import", response_model=response_models.ImportedRun, responses=imported)
+    @router.post("/api/runs/import", responses=imported)
     async def import_run(
         body: ImportRun, request: Request, request_id: RequestId = None
     ) -> Response:
@@ -168,7 +167,7 @@ def _add_runs(router: APIRouter, lab: Lab, changes: _WriteThreads) -> None:
         given = _one_id(request, request_id)
         return _idempotent(await changes.run(lambda: lab.import_once(body, given)))
 
-    @router.get("/api/runs", response_model=response_models.LabRunPage, responses=answers())
+    @router.get("/api/runs", responses=answers(response_models.LabRunPage))
     @router.head("/api/runs", include_in_schema=False)
     def runs(limit: Limit = None, cursor: Cursor = None) -> Response:
         """List the runs, newest first."""
@@ -176,9 +175,7 @@ def _add_runs(router: APIRouter, lab: Lab, changes: _WriteThreads) -> None:
         items = [run_item(each) for each in page.items]
         return _json({"items": items, "nextCursor": page.next_cursor})
 
-    @router.get(
-        "/api/runs/{run_id:run}", response_model=response_models.RunDetail, responses=answers(404)
-    )
+    @router.get("/api/runs/{run_id:run}", responses=answers(response_models.RunDetail, 404))
     @router.head("/api/runs/{run_id:run}", include_in_schema=False)
     def run(run_id: str) -> Response:
         """Return one run and the current content of its directory."""
@@ -237,9 +234,7 @@ def _add_content(router: APIRouter, lab: Lab) -> None:
 def _add_experiments(router: APIRouter, lab: Lab, changes: _WriteThreads) -> None:
     base = "/api/experiments"
 
-    @router.post(
-        base, response_model=response_models.ExperimentCreated, responses=answers(404, 415, 422)
-    )
+    @router.post(base, responses=answers(response_models.ExperimentCreated, 404, 415, 422))
     async def create(
         body: NewExperiment, request: Request, request_id: RequestId = None
     ) -> Response:
@@ -247,7 +242,7 @@ def _add_experiments(router: APIRouter, lab: Lab, changes: _WriteThreads) -> Non
         given = _one_id(request, request_id)
         return _idempotent(await changes.run(lambda: lab.create_once(body, given)))
 
-    @router.get(base, response_model=response_models.ExperimentPage, responses=answers())
+    @router.get(base, responses=answers(response_models.ExperimentPage))
     @router.head(base, include_in_schema=False)
     def experiments(limit: Limit = None, cursor: Cursor = None) -> Response:
         """List the experiments, newest first."""
@@ -255,9 +250,7 @@ def _add_experiments(router: APIRouter, lab: Lab, changes: _WriteThreads) -> Non
         items = [experiment_item(each) for each in page.items]
         return _json({"items": items, "nextCursor": page.next_cursor})
 
-    @router.get(
-        f"{base}/results", response_model=response_models.ExperimentResultsBody, responses=answers()
-    )
+    @router.get(f"{base}/results", responses=answers(response_models.ExperimentResultsBody))
     @router.head(f"{base}/results", include_in_schema=False)
     def results() -> Response:
         """Return wins by variant, their confidence intervals, and differences of metrics."""
@@ -265,7 +258,7 @@ def _add_experiments(router: APIRouter, lab: Lab, changes: _WriteThreads) -> Non
 
     one = f"{base}/{{experiment_id}}"
 
-    @router.get(one, response_model=response_models.ExperimentDetail, responses=answers(404))
+    @router.get(one, responses=answers(response_models.ExperimentDetail, 404))
     @router.head(one, include_in_schema=False)
     def experiment(experiment_id: str) -> Response:
         """Return one experiment, and the response to its submission."""
@@ -274,11 +267,9 @@ def _add_experiments(router: APIRouter, lab: Lab, changes: _WriteThreads) -> Non
         submission = lab.submission_of(experiment_id)
         return _json({**experiment_item(lab.experiment(experiment_id)), "submission": submission})
 
-    decided = answers(404, 409, 415, 422)
+    decided = answers(response_models.SubmissionRecorded, 404, 409, 415, 422)
 
-    @router.post(
-        f"{one}/submit", response_model=response_models.SubmissionRecorded, responses=decided
-    )
+    @router.post(f"{one}/submit", responses=decided)
     async def submit(
         experiment_id: str, body: Submission, request: Request, request_id: RequestId = None
     ) -> Response:
@@ -293,12 +284,10 @@ def _add_feedback(
     readers = anyio.CapacityLimiter(POLLS_MAX)
     lab.on_change(notifier.notify)
 
-    tagged: ResponseDocs = {
-        **answers(),
-        200: {"headers": {TAG_HEADER: {"schema": {"type": "string"}, "required": True}}},
-    }
+    tagged = answers(response_models.FeedbackPage)
+    tagged[200]["headers"] = {TAG_HEADER: {"schema": {"type": "string"}, "required": True}}
 
-    @router.get("/api/feedback", response_model=response_models.FeedbackPage, responses=tagged)
+    @router.get("/api/feedback", responses=tagged)
     @router.head("/api/feedback", include_in_schema=False)
     async def poll(  # noqa: PLR0913, PLR0917 - the parameters of the query
         request: Request,
@@ -325,8 +314,7 @@ def _add_feedback(
 
     @router.post(
         "/api/feedback",
-        response_model=response_models.FeedbackAdded,
-        responses=answers(404, 415, 422),
+        responses=answers(response_models.FeedbackAdded, 404, 415, 422),
     )
     async def add(body: NewFeedback, request: Request, request_id: RequestId = None) -> Response:
         """Add one judgement."""
@@ -337,8 +325,7 @@ def _add_feedback(
 def _add_export(router: APIRouter, lab: Lab, changes: _WriteThreads) -> None:
     @router.post(
         "/api/export",
-        response_model=response_models.ExportWritten,
-        responses=answers(404, 415, 422),
+        responses=answers(response_models.ExportWritten, 404, 415, 422),
     )
     async def export(body: NewExport, request: Request, request_id: RequestId = None) -> Response:
         """Export all records, or those of one session, into one file."""

@@ -284,9 +284,9 @@ class ExperimentResultsBody(_LabResponse):
     standings: tuple[VariantStatsItem, ...]
 
 
-def answers(*statuses: int) -> ResponseDocs:
-    """Return the documented error responses of a route: the guard's, and these statuses."""
-    return response_docs(_DESCRIPTIONS, *statuses)
+def answers(model: type, *statuses: int) -> ResponseDocs:
+    """Return the documented responses of a route: its model, the guard's, and these statuses."""
+    return response_docs(_DESCRIPTIONS, *statuses, model=model)
 
 
 def parts(media_types: Iterable[str]) -> ResponseDocs:
@@ -296,7 +296,7 @@ def parts(media_types: Iterable[str]) -> ResponseDocs:
         200: {"description": "The complete file.", "content": content},
         206: {"description": "The requested range of the file.", "content": content},
         304: {"description": "The client's copy is current."},
-        **answers(404, 416),
+        **response_docs(_DESCRIPTIONS, 404, 416),
         409: error_doc("The directory was overwritten since the run was imported."),
     }
 

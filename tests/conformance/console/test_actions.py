@@ -11,6 +11,7 @@ from onceward.client import Onceward
 from onceward.console import audit
 from onceward.console.actions import SCOPE, ActionExecutor, OperatorAction, check_seen
 from onceward.console.audit import page
+from onceward.console.responses import ActionResult
 from onceward.errors import (
     Conflict,
     CursorMissing,
@@ -110,7 +111,7 @@ def test_what_fails_is_recorded_and_may_be_tried_again(ow: Onceward) -> None:
 def test_nothing_stays_of_an_action_that_fails_halfway(ow: Onceward) -> None:
     """What it had done before it failed is rolled back with it."""
 
-    def half(_: Transaction) -> dict[str, Any]:
+    def half(_: Transaction) -> ActionResult:
         ow.cursors.pause("c", "why", "ann")
         raise Conflict
 
@@ -127,7 +128,7 @@ def test_a_read_only_console_changes_nothing(ow: Onceward) -> None:
     with pytest.raises(RequestRefused, match="read-only"):
         actions.execute(action(), pause(ow, []))
     assert not ow.cursors.show("c").is_paused
-    assert body_of(actions.preview(lambda: {"count": 1}))["dry_run"] is True
+    assert body_of(actions.preview(ActionResult))["dry_run"] is True
 
 
 @pytest.mark.usefixtures("cursor")
@@ -189,7 +190,7 @@ def test_what_may_have_happened_is_not_called_refused(
 def test_a_commit_without_an_answer_is_not_called_refused(ow: Onceward) -> None:
     """The outcome is unknown, and the record must not say otherwise."""
 
-    def lost(_: Transaction) -> dict[str, Any]:
+    def lost(_: Transaction) -> ActionResult:
         raise OutcomeUnknown
 
     with pytest.raises(OutcomeUnknown):

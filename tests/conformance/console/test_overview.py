@@ -157,8 +157,8 @@ def test_names_of_cursors_may_hold_anything(ow: Onceward) -> None:
     ow.cursors.acquire("a/b?c#d {x}", "w1")
     ow.cursors.pause("a/b?c#d {x}", "{who} %s", "ann")
     (entry,) = overview.activity(context_of(ow))
-    assert entry["href"] == "/cursors/a%2Fb%3Fc%23d%20%7Bx%7D"
-    assert entry["text"] == "ann paused a/b?c#d {x}: {who} %s"
+    assert entry.href == "/cursors/a%2Fb%3Fc%23d%20%7Bx%7D"
+    assert entry.text == "ann paused a/b?c#d {x}: {who} %s"
 
 
 def test_slow_cursors_that_are_held_do_not_hide_one_without_a_worker(ow: Onceward) -> None:

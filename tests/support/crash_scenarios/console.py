@@ -2,11 +2,11 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
 
 from onceward.client import Onceward
 from onceward.client import open as open_handle
 from onceward.console.actions import ActionExecutor, OperatorAction
+from onceward.console.cursor_actions import CursorMoveResult
 from onceward.stores import Transaction
 from tests.support.console_over_store import context_of
 from tests.support.killed_processes import Ack, Life, Place, Scenario
@@ -49,9 +49,9 @@ class Pressing(Scenario):
 def press(actions: ActionExecutor, ow: Onceward, key: str) -> None:
     """Seek to a position of its own, under a key."""
 
-    def seek(_: Transaction) -> dict[str, Any]:
+    def seek(_: Transaction) -> CursorMoveResult:
         move = ow.cursors.seek(CURSOR, key, reason=key, actor="ann")
-        return {"to": move.to_position}
+        return CursorMoveResult(move=move, sample=[], as_of="")
 
     actions.execute(
         OperatorAction(name="cursor.seek", target=CURSOR, key=key, body={"to": key}), seek

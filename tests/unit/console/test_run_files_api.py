@@ -151,7 +151,7 @@ def test_a_run_can_be_looked_at_while_one_of_its_files_is_read(
     site.look("run")  # Remembered from now on, for everybody.
     waited: list[bool] = []
 
-    def look(file: RootedFile) -> dict[str, Any]:
+    def look(file: RootedFile) -> run_files.CurrentFile:
         other = threading.Thread(target=site.get, args=(f"{BASE}/run",), kwargs=place)
         other.start()
         other.join(60)

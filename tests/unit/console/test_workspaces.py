@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from onceward.console.workspaces import Workspaces, plain_workspace
+from onceward.console.workspaces import Workspaces, workspace_item
 from onceward.errors import NotFound
 from onceward.orchestrator import workspace_registry
 from onceward.orchestrator.workspace_registry import WorkspaceRegistry, workspace_id
@@ -128,7 +128,7 @@ def test_a_path_that_is_no_text_is_a_path_all_the_same(home: Path, tmp_path: Pat
     odd = made(Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff\xfe")))
     WorkspaceRegistry(home=home).add(odd)
     assert Workspaces(home=home).list() == (odd,)
-    assert plain_workspace(odd)["path"].endswith("/\\xff\\xfe")
+    assert workspace_item(odd).path.endswith("/\\xff\\xfe")
 
 
 def test_an_unknown_id_is_not_found(home: Path) -> None:
