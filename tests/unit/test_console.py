@@ -135,23 +135,25 @@ MISSING = [*ALIKE, "/nope", "/api/nope", "/api/runs/", "/assets/..%2fapp.py", "/
 
 
 #: Every address, and some that do not exist; each test tries every method on it.
-WALK = pytest.mark.parametrize("path", dict.fromkeys([*addresses(whole_app()), *MISSING]))
+WALK = list(dict.fromkeys([*addresses(whole_app()), *MISSING]))
 
 
-@WALK
-def test_every_answer_carries_the_headers(path: str, site: Site) -> None:
+def test_every_answer_carries_the_headers(site: Site) -> None:
     """Page, asset, API, content, 404 and 405 alike, to every method."""
     methods = addresses(site.app)
-    own, alike = methods.get(path, set()), methods.get(ALIKE.get(path, ""), set())
-    for method in METHODS:
-        response = site.ask(method, path, {"x-cm-lab-token": TOKEN})
-        missing = not own | alike or method in alike - own
-        found = 307 if path == "/manual" else 200
-        status = 404 if missing else found if method in own | alike else 405
-        assert (method, response.status_code) == (method, status)
-        is_dressed(method, path, response)
-        if status == 405:
-            assert response.headers["allow"] == ", ".join(m for m in METHODS if m in own | alike)
+    for path in WALK:
+        own, alike = methods.get(path, set()), methods.get(ALIKE.get(path, ""), set())
+        for method in METHODS:
+            response = site.ask(method, path, {"x-cm-lab-token": TOKEN})
+            missing = not own | alike or method in alike - own
+            found = 307 if path == "/manual" else 200
+            status = 404 if missing else found if method in own | alike else 405
+            assert (path, method, response.status_code) == (path, method, status)
+            is_dressed(method, path, response)
+            if status == 405:
+                assert response.headers["allow"] == ", ".join(
+                    m for m in METHODS if m in own | alike
+                )
 
 
 def is_dressed(method: str, path: str, response: httpx.Response) -> None:
@@ -190,35 +192,45 @@ STRANGERS = [
 ]
 
 
-@WALK
-def test_every_route_refuses_strangers(path: str, site: Site) -> None:
+def test_every_route_refuses_strangers(site: Site) -> None:
     """A foreign name and a foreign page get nothing from any address, token or not."""
-    for method, (headers, status) in itertools.product(METHODS, STRANGERS):
-        response = site.ask(method, path, {"x-cm-lab-token": TOKEN, **headers})
-        assert response.status_code == status, (method, headers)
-        assert response.headers["content-security-policy"] == CSP.decode(), (method, headers)
+    for path in WALK:
+        for method, (headers, status) in itertools.product(METHODS, STRANGERS):
+            response = site.ask(method, path, {"x-cm-lab-token": TOKEN, **headers})
+            assert response.status_code == status, (path, method, headers)
+            assert response.headers["content-security-policy"] == CSP.decode(), (
+                path,
+                method,
+                headers,
+            )
 
 
-@WALK
-def test_every_route_needs_the_token_where_it_should(path: str, site: Site) -> None:
+def test_every_route_needs_the_token_where_it_should(site: Site) -> None:
     """Changes always, and everything of a peer that is not the owner."""
-    for method in METHODS:
-        assert (site.ask(method, path).status_code == 401) == (method not in SAFE), method
-        assert site.ask(method, path, external=True).status_code == 401, method
-        assert site.ask(method, path, is_owner=None).status_code == 401, method
+    for path in WALK:
+        for method in METHODS:
+            assert (site.ask(method, path).status_code == 401) == (method not in SAFE), (
+                path,
+                method,
+            )
+            assert site.ask(method, path, external=True).status_code == 401, (path, method)
+            assert site.ask(method, path, is_owner=None).status_code == 401, (path, method)
 
 
-@WALK
-def test_every_route_checks_type_and_size_of_a_body(path: str, site: Site) -> None:
+def test_every_route_checks_type_and_size_of_a_body(site: Site) -> None:
     """No address reads a form, and none reads without an end."""
-    form = {"x-cm-lab-token": TOKEN, "content-type": "text/plain"}
-    large = {"x-cm-lab-token": TOKEN, "content-type": "application/json"}
-    address = site.filled(path)
-    for method in METHODS:
-        if method not in SAFE:
-            assert ask(site.app, method, address, form, b"{}").status_code == 415, method
-        response = ask(site.app, method, address, large, b"12", body_bytes_max=1)
-        assert response.status_code == 413, method
+    for path in WALK:
+        form = {"x-cm-lab-token": TOKEN, "content-type": "text/plain"}
+        large = {"x-cm-lab-token": TOKEN, "content-type": "application/json"}
+        address = site.filled(path)
+        for method in METHODS:
+            if method not in SAFE:
+                assert ask(site.app, method, address, form, b"{}").status_code == 415, (
+                    path,
+                    method,
+                )
+            response = ask(site.app, method, address, large, b"12", body_bytes_max=1)
+            assert response.status_code == 413, (path, method)
 
 
 def test_every_get_answers_head_too() -> None:

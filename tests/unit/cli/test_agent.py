@@ -1,16 +1,15 @@
 """`onceward agent`: its words, and what is refused before any command comes."""
 
 from pathlib import Path
-
-import pytest
+from typing import Any
 
 from onceward.cli.agent import _template
 from tests.support.command_runner import Run
 
 
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
+def test_bad_words_are_refused_with_a_fix(run: Run) -> None:
+    """What is wrong, what would be right, and nothing on stdout, which is the protocol's."""
+    cases: list[Any] = [
         (("exec",), "Missing argument 'PROGRAM"),
         (("exec", "--", "true"), "Missing option '--type'"),
         (("exec", "--type", "tester", "true"), "--type: 'tester' is not a type of agent"),
@@ -51,16 +50,14 @@ from tests.support.command_runner import Run
         (("script",), "Missing argument"),
         (("script", "none.json", "--type", "builder"), "none.json does not exist"),
         (("script", "none.json", "--type", "tester"), "--type: 'tester' is not a type of agent"),
-    ],
-)
-def test_bad_words_are_refused_with_a_fix(run: Run, words: tuple[str, ...], says: str) -> None:
-    """What is wrong, what would be right, and nothing on stdout, which is the protocol's."""
-    ran = run("agent", *words)
-    assert ran.code in (1, 2)
-    assert ran.out == ""
-    error, fix = ran.err.splitlines()
-    assert says in error
-    assert fix.startswith("fix: ")
+    ]
+    for words, says in cases:
+        ran = run("agent", *words)
+        assert ran.code in (1, 2)
+        assert ran.out == ""
+        error, fix = ran.err.splitlines()
+        assert says in error
+        assert fix.startswith("fix: ")
 
 
 def test_a_scenario_can_be_checked_alone(run: Run, tmp_path: Path) -> None:

@@ -1,9 +1,6 @@
 """The safety rule: commands that repeat, discard or overwrite work need `--yes`."""
 
 import itertools
-import re
-
-import pytest
 
 from tests.support.command_runner import Run
 from tests.unit.cli.test_main import COMMANDS
@@ -39,14 +36,6 @@ def test_the_flag_has_one_name() -> None:
     assert found == NEED_YES
     for words in COMMANDS:
         assert not options(words) & OTHER_NAMES, words
-
-
-@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
-def test_help_shows_flags_as_flags(run: Run, words: tuple[str, ...]) -> None:
-    """A flag takes no value, so none is shown; a negative only where it means something."""
-    ran = run(*words, "--help")
-    assert "<bool>" not in ran.out
-    assert set(re.findall(r"--no-[a-z-]+", ran.out)) <= {"--no-open", "--no-delete"}
 
 
 def test_a_token_is_replaced_only_with_yes(run: Run) -> None:

@@ -275,9 +275,10 @@ def test_the_agents_files_are_found_from_anywhere(run: Run, here: Place) -> None
     assert linked["command"][0] == str(here.directory / "bot")
 
 
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
+def test_what_cannot_be_is_refused_by_its_field(run: Run, here: Place) -> None:
+    """Wrong input is exit 2, with what is wrong and what to do."""
+    add(run, here)
+    cases: list[Any] = [
         (("groups", "add", "a b", "--agent", "true"), "name"),
         (("groups", "add", "b", "--agent", "'open"), "agent"),
         (("groups", "add", "b", "--agent", ""), "command"),
@@ -294,39 +295,29 @@ def test_the_agents_files_are_found_from_anywhere(run: Run, here: Place) -> None
         (("tail", "team", "--since", "9"), "since"),
         (("replay", "team", "--since", "soon"), "neither a number nor a time"),
         (("replay", "team", "--since", "0001-01-01T00:00:00+14:00"), "nor a time"),
-    ],
-)
-def test_what_cannot_be_is_refused_by_its_field(
-    run: Run, here: Place, words: tuple[str, ...], says: str
-) -> None:
-    """Wrong input is exit 2, with what is wrong and what to do."""
-    add(run, here)
-    ran = run("dispatch", *words)
-    assert ran.code == 2
-    assert says in ran.err
-    assert "fix: " in ran.err
+    ]
+    for words, says in cases:
+        ran = run("dispatch", *words)
+        assert ran.code == 2
+        assert says in ran.err
+        assert "fix: " in ran.err
 
 
-@pytest.mark.parametrize("name", ["no-such-group", "\udcff\udcfe", "x" * 300])
-@pytest.mark.parametrize(
-    "words",
-    [
+def test_a_missing_group_is_reported(run: Run, here: Place) -> None:
+    """No such group: exit 1, with how to add it, in both forms."""
+    del here
+    wordss: list[Any] = [
         ("send", "hi"),
         ("tail",),
         ("status",),
         ("replay", "--since", "1"),
         ("groups set", "--pause"),
         ("groups remove",),
-    ],
-    ids=lambda words: words[0],
-)
-def test_a_missing_group_is_reported(
-    run: Run, here: Place, words: tuple[str, ...], name: str
-) -> None:
-    """No such group: exit 1, with how to add it, in both forms."""
-    del here
-    command, *rest = words
-    ran = run("dispatch", *command.split(), name, *rest, "--json")
-    assert (ran.code, ran.out) == (1, "")
-    assert json.loads(ran.err)["error"]["code"] == "GROUP_NOT_FOUND"
-    assert "groups add" in run("dispatch", *command.split(), name, *rest).err
+    ]
+    for name in ["no-such-group", "\udcff\udcfe", "x" * 300]:
+        for words in wordss:
+            command, *rest = words
+            ran = run("dispatch", *command.split(), name, *rest, "--json")
+            assert (ran.code, ran.out) == (1, "")
+            assert json.loads(ran.err)["error"]["code"] == "GROUP_NOT_FOUND"
+            assert "groups add" in run("dispatch", *command.split(), name, *rest).err

@@ -59,16 +59,16 @@ def test_the_first_page_lists_every_command_once(run: Run) -> None:
     assert all(summary in ran.out for _, summary in LISTED.values())
 
 
-@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
-def test_every_command_has_help_with_an_example_and_takes_json(
-    run: Run, words: tuple[str, ...]
-) -> None:
-    """A command explains itself by example, and speaks JSON to machines."""
-    ran = run(*words, "--help")
-    assert ran.code == 0
-    assert "Example: onceward" in " ".join(ran.out.split())
-    options = itertools.chain.from_iterable(param.opts for param in COMMANDS[words].params)
-    assert "--json" in list(options)
+def test_every_command_has_help_with_an_example_and_takes_json(run: Run) -> None:
+    """A command explains itself by example, shows flags as flags, and speaks JSON to machines."""
+    for words, command in COMMANDS.items():
+        ran = run(*words, "--help")
+        assert ran.code == 0, words
+        assert "Example: onceward" in " ".join(ran.out.split()), words
+        assert "--json" in {each for param in command.params for each in param.opts}, words
+        # A flag takes no value, and has a negative only where it means something.
+        assert "<bool>" not in ran.out, words
+        assert set(re.findall(r"--no-[a-z-]+", ran.out)) <= {"--no-open", "--no-delete"}, words
 
 
 @pytest.mark.parametrize(

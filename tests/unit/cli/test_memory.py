@@ -4,6 +4,7 @@ import json
 import sys
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -273,9 +274,9 @@ def test_doctor_counts_and_checks(run: Run, monkeypatch: pytest.MonkeyPatch) -> 
     assert "problem       2 lost relations" in broken.out
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "says"),
-    [
+def test_wrong_arguments_are_reported_with_a_fix(run: Run) -> None:
+    """What is missing is exit 1, what is wrong is exit 2; both say what to do."""
+    cases: list[Any] = [
         (("show", "absent"), 1, "no entity is named 'absent'"),
         (("history", "absent"), 1, "no entity is named 'absent'"),
         (("restore", "absent"), 1, "no entity is named 'absent'"),
@@ -303,21 +304,17 @@ def test_doctor_counts_and_checks(run: Run, monkeypatch: pytest.MonkeyPatch) -> 
         (("capture", "--", " "), 2, "command: is empty"),
         (("capture", "--bogus", "true"), 2, "No such option"),
         (("doctor", "--store", "mysql://x"), 2, "mysql"),
-    ],
-)
-def test_wrong_arguments_are_reported_with_a_fix(
-    run: Run, words: tuple[str, ...], code: int, says: str
-) -> None:
-    """What is missing is exit 1, what is wrong is exit 2; both say what to do."""
-    ran = run("memory", *words)
-    assert (ran.code, ran.out) == (code, "")
-    error, fix = ran.err.splitlines()
-    assert error.startswith("error: ")
-    assert says in error
-    assert fix.startswith("fix: ")
-    machine = run("memory", *words[:1], "--json", *words[1:])
-    assert machine.code == code
-    assert json.loads(machine.err)["error"]["message"]
+    ]
+    for words, code, says in cases:
+        ran = run("memory", *words)
+        assert (ran.code, ran.out) == (code, "")
+        error, fix = ran.err.splitlines()
+        assert error.startswith("error: ")
+        assert says in error
+        assert fix.startswith("fix: ")
+        machine = run("memory", *words[:1], "--json", *words[1:])
+        assert machine.code == code
+        assert json.loads(machine.err)["error"]["message"]
 
 
 def test_help_is_quick_to_load() -> None:

@@ -90,12 +90,12 @@ def test_rfc_8785_sorting_is_by_utf_16_code_units() -> None:
     assert list(json.loads(canonical_json(SORTING))) == SORTED_NAMES
 
 
-@pytest.mark.parametrize(("bits", "written"), NUMBERS)
-def test_rfc_8785_numbers(bits: str, written: str) -> None:
+def test_rfc_8785_numbers() -> None:
     """Each number of the RFC's appendix is written as the appendix says."""
-    value = struct.unpack(">d", bytes.fromhex(bits))[0]
-    assert es6_number(value) == written
-    assert canonical_json([value]) == f"[{written}]".encode()
+    for bits, written in NUMBERS:
+        value = struct.unpack(">d", bytes.fromhex(bits))[0]
+        assert es6_number(value) == written
+        assert canonical_json([value]) == f"[{written}]".encode()
 
 
 @pytest.mark.parametrize(

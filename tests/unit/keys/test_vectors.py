@@ -31,16 +31,16 @@ def test_idempotency_key(vector: dict[str, Any]) -> None:
     assert keys.CommandContent.from_mapping(given).key == vector["key"]
 
 
-@pytest.mark.parametrize("vector", VECTORS["normalize_message"])
-def test_normalize_message(vector: dict[str, str]) -> None:
+def test_normalize_message() -> None:
     """A message loses what differs between sightings, and no more."""
-    assert keys.normalize_message(vector["message"]) == vector["normalized"]
+    for vector in VECTORS["normalize_message"]:
+        assert keys.normalize_message(vector["message"]) == vector["normalized"]
 
 
-@pytest.mark.parametrize("vector", VECTORS["stable"])
-def test_stable_key(vector: dict[str, Any]) -> None:
+def test_stable_key() -> None:
     """A known thing has its known name."""
-    assert getattr(keys, vector["function"])(**vector["arguments"]) == vector["result"]
+    for vector in VECTORS["stable"]:
+        assert getattr(keys, vector["function"])(**vector["arguments"]) == vector["result"]
 
 
 def test_known_answers() -> None:

@@ -4,6 +4,7 @@ import os
 import time
 from email.utils import parsedate_to_datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -70,9 +71,9 @@ def test_beyond_the_end_nothing_can_be_sent(header: str) -> None:
     assert ranged(header) == Unsatisfiable()
 
 
-@pytest.mark.parametrize(
-    "header",
-    [
+def test_a_malformed_range_asks_for_nothing() -> None:
+    """What is malformed, backwards or in another unit is ignored."""
+    cases: list[Any] = [
         *("", "bytes", "bytes=", "bytes=-", "bytes=a-b", "bytes=1-a", "bytes=--1", "bytes=1--2"),
         *("bytes=5-4", "bytes=20-10", "items=0-1", "bytes=0-1;", "bytes 0-1", "=0-1", "bytes=1"),
         *("bytes=+1-2", "bytes=1 - 2", "bytes=0x1-2", "bytes=1.0-2", "bytes=,0-1", "bytes==0-1"),
@@ -83,11 +84,9 @@ def test_beyond_the_end_nothing_can_be_sent(header: str) -> None:
             f"bytes={HUGE}9-{HUGE}",
             "bytes=0-1\n2",
         ),
-    ],
-)
-def test_a_malformed_range_asks_for_nothing(header: str) -> None:
-    """What is malformed, backwards or in another unit is ignored."""
-    assert ranged(header) == FullContent()
+    ]
+    for header in cases:
+        assert ranged(header) == FullContent()
 
 
 def test_an_empty_file_has_no_parts() -> None:

@@ -123,13 +123,13 @@ def test_an_empty_cursor_is_the_start(site: Site) -> None:
     assert empty.json() == site.get("/api/feedback", params={"since": "0"}).json()
 
 
-@pytest.mark.parametrize("since", ["-1", "1.5", "x", "00", "9" * 30, "1", "1000", " 0", "\u0661"])
-def test_a_cursor_that_does_not_fit_is_refused(site: Site, since: str) -> None:
+def test_a_cursor_that_does_not_fit_is_refused(site: Site) -> None:
     """No number, not the start of a line, or beyond the end: the answer says how to go on."""
     site.post("/api/feedback", {"notes": "good"})
-    status, code, context = error_of(site.get("/api/feedback", params={"since": since}))
-    assert (status, code) == (400, "INVALID_CURSOR")
-    assert '"0"' in context["fix"]
+    for since in ["-1", "1.5", "x", "00", "9" * 30, "1", "1000", " 0", "\u0661"]:
+        status, code, context = error_of(site.get("/api/feedback", params={"since": since}))
+        assert (status, code) == (400, "INVALID_CURSOR")
+        assert '"0"' in context["fix"]
 
 
 def test_h10_a_replaced_file_is_noticed_by_its_tag(site: Site, tmp_path: Path) -> None:

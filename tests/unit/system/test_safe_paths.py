@@ -102,15 +102,15 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.parametrize("relative", HOSTILE)
-def test_names_that_are_no_way_down_are_refused(run: RootedDirectory, relative: str) -> None:
+def test_names_that_are_no_way_down_are_refused(run: RootedDirectory) -> None:
     """Traversal, absolute paths, NUL and endless names are refused with a message of ours."""
-    with pytest.raises((WrongPath, FileMissing)) as caught:
-        run.open_file(relative)
-    assert len(caught.value.message) < 400
-    caught.value.message.encode()
-    with pytest.raises((WrongPath, FileMissing)):
-        run.read(relative, bytes_max=1000)
+    for relative in HOSTILE:
+        with pytest.raises((WrongPath, FileMissing)) as caught:
+            run.open_file(relative)
+        assert len(caught.value.message) < 400
+        caught.value.message.encode()
+        with pytest.raises((WrongPath, FileMissing)):
+            run.read(relative, bytes_max=1000)
 
 
 @pytest.mark.parametrize("relative", ["..", "../outside", "/", "", "run/..", "run/../run", "a\0"])

@@ -141,7 +141,7 @@ BUGS: Final = (
         file="http/guard.py",
         find='if not self._is_own_host(host.decode("latin-1")):',
         replace="if not host:",
-        test=f"{_CALLERS}::test_a_host_that_is_not_ours_is_misdirected[GET-evil.test]",
+        test=f"{_CALLERS}::test_a_host_that_is_not_ours_is_misdirected",
         breaks="S1",
     ),
     Bug(
@@ -151,7 +151,7 @@ BUGS: Final = (
         file="http/guard.py",
         find='our_page = set(headers.get(b"origin", ())) <= {b"http://" + host, *self._origins}',
         replace="our_page = True",
-        test=f"{_CALLERS}::test_a_foreign_origin_is_refused_on_every_method[GET-http://evil.test]",
+        test=f"{_CALLERS}::test_a_foreign_origin_is_refused_on_every_method",
         breaks="S1",
     ),
     Bug(
