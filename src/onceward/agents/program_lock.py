@@ -22,7 +22,7 @@ from onceward.agents.orphan_processes import (
 )
 from onceward.errors import AgentFailed, InvalidJson
 from onceward.keys import compact_json, loads
-from onceward.system import FILE_MODE, Clock, ProcessIdentity, mapped_os_errors
+from onceward.system import FILE_MODE, Clock, ProcessIdentity, find_openers, mapped_os_errors
 
 #: Name of the lock file in the directory of an agent's cache.
 FILE_NAME: Final = "program.lock"
@@ -105,7 +105,8 @@ def end_orphaned_program(path: Path, *, clock: Clock) -> None:
     with program_lock(path, seconds=GONE_SECONDS_MAX, clock=clock) as lock:
         if lock is None:
             message = f"a program still runs and holds {path}; nothing was started"
-            fix = f"end the agent that wraps it, which `fuser {path}` shows, then try again"
+            shown = f"process PID, which `{find_openers(path)}` prints as /proc/PID/fd"
+            fix = f"end the agent that wraps it: {shown}; then try again"
             raise AgentFailed(message, code="AGENT_STUCK", retryable=True, fix=fix)
 
 

@@ -8,6 +8,7 @@ happened, and a later process completes it if this one dies. Knows no rule about
 from __future__ import annotations
 
 import logging
+import shlex
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -33,7 +34,7 @@ from onceward.lab.request_ids import (
     RecordedResponse,
     RequestIdIndex,
 )
-from onceward.system import Clock, Files, FileStat, OpenFile, timestamp
+from onceward.system import Clock, Files, FileStat, OpenFile, find_openers, timestamp
 from onceward.system.crash_points import crash_point
 
 #: Upper bound for one line of the lock file, which names the sessions that wrote.
@@ -146,9 +147,8 @@ class IntentLog:
                 message = (
                     f"{lock} is still locked by another request or process; nothing was changed"
                 )
-                fix = (
-                    f"try again; if it keeps failing, stop the process that `fuser -v {lock}` shows"
-                )
+                shown = f"process PID, which `{find_openers(lock)}` prints as /proc/PID/fd"
+                fix = f"try again; if it keeps failing, stop {shown}"
                 raise StorageError(message, fix=fix, path=str(lock))
             self._clock.sleep(pause)
             pause = min(pause * 2, LOCK_POLL_SECONDS_MAX)
@@ -250,7 +250,8 @@ class IntentLog:
                 return
             self._journal(position.path).append(*missing)
         message = f"another program keeps breaking lines that are appended to {position.path}"
-        fix = "send it again with the same request id; check the file: `onceward journal verify`"
+        check = f"onceward journal verify {shlex.quote(str(position.path))}"
+        fix = f"send it again with the same request id; check the file: `{check}`"
         raise OutcomeUnknown(message, fix=fix, path=str(position.path))
 
     def _records_after(self, position: FilePosition) -> list[Record]:

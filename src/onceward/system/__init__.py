@@ -8,6 +8,7 @@ from onceward.system.clock import Clock, ManualClock, SystemClock, timestamp
 from onceward.system.files import Files, FileStat, OpenFile
 from onceward.system.os_errors import (
     file_error,
+    find_openers,
     mapped_os_errors,
     read_user_file,
     sync_error,
@@ -33,6 +34,7 @@ __all__ = [
     "SystemFiles",
     "SystemRandomness",
     "file_error",
+    "find_openers",
     "mapped_os_errors",
     "process_stat",
     "read_user_file",

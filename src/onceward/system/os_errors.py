@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -41,6 +42,15 @@ def file_error(exc: OSError, path: Path, doing: str) -> StorageError:
         message = f"{path} does not exist"
     fix = "use a shorter path" if exc.errno == errno.ENAMETOOLONG else ""
     return kind(message, fix=fix, path=str(path))
+
+
+def find_openers(path: Path) -> str:
+    """Return the command that prints /proc/PID/fd of each process that has a file open.
+
+    Every system has `find`; `fuser` and `lsof` are often missing.
+    """
+    named = shlex.quote(str(path.resolve()))
+    return f"find /proc/[0-9]*/fd -lname {named} 2>/dev/null"
 
 
 @contextlib.contextmanager
