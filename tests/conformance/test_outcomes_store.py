@@ -104,7 +104,7 @@ def test_a_result_that_cannot_be_recorded_is_unknown(
     """It happened, and only the caller knows; the error says so."""
     charge = ow.once(lease_seconds=0.1)(shop.charge)
     trouble(ow, monkeypatch, away=range(2, sys.maxsize))
-    with pytest.raises(OutcomeUnknown, match="the call ended, but could not be recorded"):
+    with pytest.raises(OutcomeUnknown, match="the call ended, but the store did not"):
         charge(1)
     assert shop.charged == [1]
 

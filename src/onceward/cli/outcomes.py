@@ -125,7 +125,9 @@ def reconcile(
             "--done and --not-done were both" if not_done else "neither --done nor --not-done was"
         )
         message = f"done: {what} passed; nothing was changed"
-        fix = "find out whether it happened, then pass --done with the result, or --not-done"
+        fix = (
+            "find out whether it happened, then pass --done with the result as JSON, or --not-done"
+        )
         raise InvalidArgument(message, fix=fix, field="done")
     verdict: dict[str, Any] = {"not_done": True} if done is None else {}
     if done is not None:

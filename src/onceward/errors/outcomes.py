@@ -17,7 +17,7 @@ class KeyInFlight(OncewardError):
 
     code = "IN_FLIGHT"
     retryable = True
-    default_fix = "try again later, or pass wait= to wait for the result"
+    default_fix = "try again later, or pass wait= to @once to wait for the result"
 
 
 class KeyAmbiguous(OncewardError):
@@ -35,11 +35,12 @@ class KeyExpired(OncewardError):
 
 
 class FenceLost(OncewardError):
-    """The claim is stale: the key was taken over, settled or forgotten. Nothing was changed."""
+    """The claim is stale: the key was taken over, settled or forgotten. Nothing was recorded."""
 
     code = "FENCE_LOST"
     default_fix = (
-        "call again with the same key: it returns the recorded outcome, or runs if there is none"
+        "call again with the same key: it returns the recorded outcome, or runs if there is none; "
+        "what this call did outside the store is not undone"
     )
 
 
@@ -47,14 +48,16 @@ class NotReconcilable(OncewardError):
     """There is nothing to reconcile: the key is unknown, running or settled."""
 
     code = "NOT_RECONCILABLE"
-    default_fix = "see its state with `onceward outcomes show`"
+    default_fix = "see its state with `onceward outcomes show SCOPE KEY`"
 
 
 class RecordedFailure(OncewardError):
     """The call failed permanently before; this is the recorded failure."""
 
     code = "RECORDED_FAILURE"
-    default_fix = "use a new key to try again, or run `onceward outcomes forget`"
+    default_fix = (
+        "nothing was done this time; use a new key to try again, or run `onceward outcomes forget`"
+    )
 
     def __init__(self, type: str, message: str, data: object = None) -> None:  # noqa: A002 - its name
         """Keep the class, the message and the data of the first failure."""

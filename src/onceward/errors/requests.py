@@ -54,6 +54,6 @@ class RangeNotSatisfiable(RequestRefused):
 
 
 class Internal(OncewardError):
-    """The server failed to handle the request; its log has the cause."""
+    """The server failed in this request, which may have been carried out; its log has the cause."""
 
     code = "INTERNAL"

@@ -68,8 +68,8 @@ POLL_SECONDS_MAX: Final = 0.25
 #: How long recording a result is retried while the store is unavailable.
 RECORD_SECONDS_MAX: Final = 30.0
 _UNRECORDED_FIX: Final = (
-    "find out whether it happened; once `onceward outcomes show` lists the key as ambiguous, run "
-    '`onceward outcomes reconcile`; with on_crash="rerun" call again'
+    "run `onceward outcomes show`; once it says ambiguous, find out whether it happened, "
+    'then run `onceward outcomes reconcile`; with on_crash="rerun" call again instead'
 )
 #: Misuse of the API: nothing happened, so the key may run once the program is corrected.
 _MISUSE_ERRORS: Final = (JoinedConcurrently, WriterHeld)
@@ -269,8 +269,8 @@ class CallExecution:
             except (StoreUnavailable, StoreBusy, OutcomeUnknown) as exc:
                 if self._clock.monotonic() >= deadline:
                     message = (
-                        f"{' '.join(self._request[:2])}: the call ended, but could not be recorded "
-                        f"within {seconds:g} s; its effects may have happened"
+                        f"{' '.join(self._request[:2])}: the call ended, but the store did not "
+                        f"confirm its record within {seconds:g} s; its effects may have happened"
                     )
                     raise OutcomeUnknown(message, fix=_UNRECORDED_FIX) from exc
             else:

@@ -87,8 +87,9 @@ class CallKeyBuilder:
             return fingerprint, fingerprint
         key = self._key if isinstance(self._key, str) else self._key(*args, **kwargs)
         if not isinstance(key, str):
-            message = f"key: must be a string, not a {type(key).__name__}"
-            raise InvalidArgument(message, fix='build it like f"charge#{order_id}"', field="key")
+            message = f"key: must be a string, not a {type(key).__name__}; nothing was done"
+            fix = 'return a string from key=, such as f"charge#{order_id}"'
+            raise InvalidArgument(message, fix=fix, field="key")
         return key, fingerprint
 
     def with_tx(self, tx: object, args: Args, kwargs: Kwargs) -> tuple[Args, Kwargs]:

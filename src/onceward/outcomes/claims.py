@@ -356,7 +356,7 @@ def fence_lost(fence: Fence) -> FenceLost:
     """Return the error for a stale holder."""
     message = (
         f"{fence.scope} {fence.key}: claim {fence.number} of {fence.owner} is stale: the key was "
-        "taken over, settled or forgotten; nothing was changed"
+        "taken over, settled or forgotten; nothing was recorded"
     )
     return FenceLost(message, scope=fence.scope, key=fence.key, fence=fence.number)
 

@@ -201,10 +201,14 @@ class Exchange:
     def _unrecorded(self, exc: OncewardError) -> OncewardError:
         if self._claim.is_transactional and not isinstance(exc, OutcomeUnknown):
             return unavailable()
-        message = "the request was carried out, but that could not be recorded"
+        message = "the request was carried out, but that may not be recorded"
+        fix = "check its effect; a retry with a new key repeats it, with the same key does not"
+        if self._options.on_crash == "rerun":
+            fix = "send it again with the same key; it may be carried out again"
         if self._claim.is_transactional:
             message = "the request may or may not have been carried out"
-        return OutcomeUnknown(message, fix="send it again with the same key to find out")
+            fix = "send it again with the same key: then it is carried out once"
+        return OutcomeUnknown(message, fix=fix)
 
     async def _fail(self, exc: Exception) -> bool:
         """Settle the key after an exception; return whether a problem response was sent."""

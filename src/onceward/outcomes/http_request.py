@@ -45,6 +45,7 @@ def read_key(scope: AsgiScope, header: str) -> str | None:
     is_torn = found is None and text.startswith('"')
     if len(values) > 1 or is_torn or not _KEY.fullmatch(key):
         message = f"{header}: must be one key of 1 to {KEY_CHARS_MAX} printable ASCII characters"
+        message += "; the request was not run"
         fix = "send a unique key, such as a random UUID, bare or in double quotes"
         raise InvalidArgument(message, fix=fix, field=header)
     return key
@@ -53,7 +54,7 @@ def read_key(scope: AsgiScope, header: str) -> str | None:
 async def read_body(scope: AsgiScope, receive: Receive, bytes_max: int) -> bytes | None:
     """Return the complete body, or None when the client disconnected before its end."""
     too_large = TooLarge(
-        f"the request body is larger than {bytes_max} bytes",
+        f"the request body is larger than {bytes_max} bytes; the request was not run",
         fix=f"send at most {bytes_max} bytes",
     )
     declared = headers_of(scope, "content-length")

@@ -139,7 +139,8 @@ def rejection_response(claim: Claim, wanted: ClaimRequest) -> Response:
     error = rejection_error(claim, wanted)
     named = " ".join(shlex.quote(name) for name in (wanted.scope, wanted.key))
     if isinstance(claim, Ambiguous):
-        fix = f"find out whether it happened, then run `onceward outcomes reconcile {named} …`"
+        decide = f"`onceward outcomes reconcile {named} …`"
+        fix = f"find out whether it happened; the operator then decides it with {decide}"
         message = (
             f"{wanted.scope} {wanted.key}: started at {claim.claimed_at}, but never reported a "
             "result; it may have completed"
@@ -149,7 +150,9 @@ def rejection_response(claim: Claim, wanted: ClaimRequest) -> Response:
         error.fix = "send it again later, with the same key"
     if not isinstance(claim, Failed):
         return problem(error)
-    error.message = f"{wanted.scope} {wanted.key}: failed permanently before; nothing was done"
+    error.message = (
+        f"{wanted.scope} {wanted.key}: failed permanently before; this request did nothing"
+    )
     if error.fix == error.default_fix:
         error.fix = f"use a new key to try again; see `onceward outcomes show {named}`"
     answer = problem(error)

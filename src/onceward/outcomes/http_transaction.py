@@ -141,7 +141,7 @@ class RequestClaim:
 
     def _check_open(self) -> None:
         if self._is_closed:
-            message = "transaction: the response has been recorded, so nothing can be added to it"
+            message = "transaction: this request and its transaction have ended; nothing was done"
             raise InvalidArgument(
                 message, fix="open another one with ow.transaction()", field="transaction"
             )

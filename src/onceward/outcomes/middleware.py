@@ -227,7 +227,8 @@ class IdempotencyMiddleware:
 
 
 def _cancelled_before_start() -> Retryable:
-    return Retryable("the request was cancelled before it began; nothing was done")
+    message = "the request was cancelled before it began; nothing was done"
+    return Retryable(message, fix="send it again with the same key")
 
 
 def _note_orphan(task: asyncio.Task[None]) -> None:

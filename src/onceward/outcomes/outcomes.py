@@ -25,6 +25,8 @@ from onceward.system import Clock
 from onceward.system.crash_points import crash_point
 
 LIST_LIMIT: Final = 100
+#: What to do about a running call that is in the way.
+RUNNING_FIX: Final = "try again when the call, or the lease of its dead process, has ended"
 #: Scopes that are searched for one key, and outcomes that are returned for it.
 SCOPES_MAX: Final = 1_000
 KEY_MATCHES_MAX: Final = 20
@@ -144,7 +146,7 @@ class Outcomes(Claims):
         """
         check_names(scope, key)
         if isinstance(done, _NotGiven) is not not_done:
-            message = "done: pass exactly one of done and not_done"
+            message = "done: pass exactly one of done and not_done; nothing was changed"
             raise InvalidArgument(message, fix="pass done=… or not_done=True", field="done")
         params: dict[str, Any] = {
             "scope": scope,
@@ -166,7 +168,7 @@ class Outcomes(Claims):
         if not self.store.run_in_own_transaction(operation):
             what = f"{scope} {key}" if effect is None else f"the step {effect} of {scope} {key}"
             claim = "" if fence is None else " under this claim"
-            message = f"{what} is not ambiguous{claim}, so there is nothing to reconcile"
+            message = f"{what} is not ambiguous{claim}; nothing was changed"
             raise NotReconcilable(message, scope=scope, key=key, effect=effect)
         crash_point("outcome.reconcile.after_commit")
 
@@ -197,7 +199,7 @@ class Outcomes(Claims):
                 message = f"{scope} {key} has changed since it was read; nothing was forgotten"
                 raise Conflict(message, fix="read it again, then decide", scope=scope, key=key)
             message = f"{scope} {key} is running; nothing was forgotten"
-            raise KeyInFlight(message, fix="wait until the call has ended", scope=scope, key=key)
+            raise KeyInFlight(message, fix=RUNNING_FIX, scope=scope, key=key)
         return forgotten
 
     def prune(self, *, batch: int = BATCH_ROWS, clock: Clock | None = None) -> PruneCounts:

@@ -12,7 +12,7 @@ import orjson
 from onceward.errors import KeyInFlight, NotFound, NotReconcilable
 from onceward.keys import compact_json
 from onceward.outcomes.models import EffectRecord, EffectState, OutcomeRecord, OutcomeState
-from onceward.outcomes.outcomes import Outcomes
+from onceward.outcomes.outcomes import RUNNING_FIX, Outcomes
 
 _RECONCILABLE_STATES = (OutcomeState.AMBIGUOUS, OutcomeState.ABANDONED)
 
@@ -68,7 +68,7 @@ def _not_reconcilable(record: OutcomeRecord, effect: str | None) -> NotReconcila
         if effect
         else f"{record.scope} {record.key}"
     )
-    message = f"{what} is not ambiguous, so there is nothing to reconcile"
+    message = f"{what} is not ambiguous; nothing was changed"
     return NotReconcilable(message, scope=record.scope, key=record.key, effect=effect)
 
 
@@ -83,7 +83,7 @@ def check_forgettable(record: OutcomeRecord) -> None:
     """Raise the error that forgetting would raise."""
     if record.state is OutcomeState.RUNNING:
         message = f"{record.scope} {record.key} is running; nothing was forgotten"
-        raise KeyInFlight(message, fix="wait until the call has ended")
+        raise KeyInFlight(message, fix=RUNNING_FIX)
 
 
 def is_same_decision(

@@ -180,10 +180,10 @@ async def acquire_transaction_slot(store: Store) -> Callable[[], None]:
     slots = store.transaction_slots or loop_slots_of(store.writer_identity).of_running_loop()
     if not await slots.acquire_async(SLOT_WAIT_SECONDS_MAX):
         message = (
-            "no transaction could be opened, because none of this process ended within "
+            "no transaction could be opened, because no open one of this process ended within "
             f"{SLOT_WAIT_SECONDS_MAX:g} s; nothing was done"
         )
-        fix = "keep transactions short; await nothing inside one that needs another one to end"
+        fix = "keep transactions short; inside one, await nothing that needs a second one"
         raise StoreBusy(message, fix=fix)
     return slots.release
 

@@ -85,7 +85,7 @@ def test_reconcile_decides_with_yes(run: Run, url: str, said: list[str], state: 
     for again in (words, [*words, "--yes"]):
         ran = run(*again)
         assert ran.code == 1
-        assert "there is nothing to reconcile" in ran.err
+        assert "is not ambiguous; nothing was changed" in ran.err
 
 
 def show(run: Run, url: str) -> Any:
