@@ -73,7 +73,7 @@ def check_refused(table: Onceward, sql: str, match: str = ".") -> None:
 def test_h56_sql_that_would_end_the_transaction_is_refused(table: Onceward) -> None:
     """Whatever stands before the word: nothing of the transaction is committed."""
     for sql in ENDING:
-        check_refused(table, sql, "belongs to the transaction itself")
+        check_refused(table, sql, "is not allowed inside this transaction")
 
 
 def test_h56_several_statements_in_one_call_are_refused(table: Onceward) -> None:

@@ -81,7 +81,7 @@ def test_the_transaction_itself_is_not_the_users_to_end(table: Onceward) -> None
     """Commit and roll back by leaving the block, not by SQL."""
     for sql in ["commit", "  ROLLBACK", "begin", "savepoint x", "end"]:
         with (
-            pytest.raises(SqlFailed, match="belongs to the transaction"),
+            pytest.raises(SqlFailed, match="is not allowed inside"),
             table.transaction() as tx,
         ):
             tx.execute("insert into effects values (1, 'a')")

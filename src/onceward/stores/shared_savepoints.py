@@ -121,8 +121,8 @@ class LentSavepoints:
         """Release all savepoints; the driver's error if the transaction was ended by others."""
         if self._has_mixed_rollback:
             message = (
-                "commit: the lent connection was rolled back after `tx` had written, too; the two "
-                "cannot be undone separately, and nothing was committed"
+                "commit: `tx.connection` was rolled back after both it and `tx` had written; the "
+                "two cannot be undone separately, and nothing was committed"
             )
             fix = "commit or roll back the session before `tx` writes"
             raise SqlFailed(message, fix=fix)

@@ -21,6 +21,8 @@ _CONTROL: Final = frozenset(
     {"abort", "attach", "begin", "commit", "detach", "end", "release", "rollback", "savepoint"}
     | {"start", "vacuum"}
 )
+#: Those of them that do not begin or end a transaction, but cannot run inside one.
+_OUTSIDE: Final = frozenset({"attach", "detach", "vacuum"})
 #: Pragmas with an argument that change nothing outside the transaction.
 _PRAGMAS: Final = frozenset(
     {"application_id", "defer_foreign_keys", "foreign_key_check", "foreign_key_list"}
@@ -55,8 +57,11 @@ def check_statement(sql: str, engine: Engine) -> None:
             body += " " if body else ""
     first = words[0] if words else ""
     if first in _CONTROL or words[:2] == ["prepare", "transaction"]:
-        message = f"{first} belongs to the transaction itself; the statement was not run"
-        raise SqlFailed(message, fix="leave the `with` block to commit, raise to roll back")
+        message = f"{first} is not allowed inside this transaction; it was not run"
+        fix = "leave the `with` block to commit, raise to roll back"
+        if first in _OUTSIDE:
+            fix = f"run {first} on a connection of your own, outside of transactions"
+        raise SqlFailed(message, fix=fix)
     # SQLite reports this itself, and only its parser knows where a trigger ends.
     if has_more and engine == "postgres":
         raise several_statements()

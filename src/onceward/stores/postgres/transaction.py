@@ -316,10 +316,10 @@ class PostgresTransaction(TransactionHooks):
             if exc.sqlstate not in _SAVEPOINT_GONE:
                 raise mapped_error(exc, "commit") from exc
             message = (
-                "commit: a COMMIT or ROLLBACK was sent as SQL on the lent connection; a COMMIT has "
+                "commit: a COMMIT or ROLLBACK was sent as SQL on `tx.connection`; a COMMIT has "
                 "made all writes before it durable, and nothing else was committed"
             )
-            fix = "call commit() of the connection instead; check the data before repeating it"
+            fix = "call its commit() instead; check the data before repeating it"
             raise SqlFailed(message, fix=fix) from exc
         if is_failed:
             self._is_rollback_only = True

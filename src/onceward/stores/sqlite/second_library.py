@@ -50,6 +50,7 @@ def check(path: Path, identity: tuple[int, int], *, is_strict: bool) -> None:
         return
     message = f"{path} is open in this process, perhaps through {', '.join(others)}"
     if is_strict:
+        message += "; using both corrupts it, so the store was not opened"
         raise SecondSqlite(message)
     _log.warning("%s; two SQLite libraries in one process corrupt the file", message)
 

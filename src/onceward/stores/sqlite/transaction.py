@@ -265,9 +265,7 @@ class SqliteTransaction(TransactionHooks):
             lending.end()
         except DRIVER_ERRORS as exc:
             self._is_rollback_only = True
-            message = (
-                f"commit: the lent connection is still in use, so nothing was committed: {exc}"
-            )
+            message = f"commit: `tx.connection` is still in use, so nothing was committed: {exc}"
             fix = "close its cursors, and do not release Onceward's savepoints"
             raise SqlFailed(message, fix=fix) from exc
 

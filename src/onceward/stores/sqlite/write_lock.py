@@ -53,8 +53,8 @@ class WriteLock:
             wait_for_fork()
         if not self._lock.acquire(timeout=WAIT_SECONDS_MAX):
             message = (
-                f"{self._named()} has held the write lock for over {WAIT_SECONDS_MAX:g} s; "
-                "nothing was changed"
+                f"the write lock was not free within {WAIT_SECONDS_MAX:g} s; it is held by "
+                f"{self._named()}; nothing was changed"
             )
             fix = "end that thread's transaction, or keep transactions short; then try again"
             raise StoreBusy(message, fix=fix)
