@@ -111,6 +111,6 @@ def test_a_read_only_console_makes_no_store(tmp_path: Path) -> None:
     with up("--port", "0", "--json", "--store", url, "--read-only", cwd=tmp_path) as console:
         response = console.get("/api/cursors")
         assert response.status_code == 503
-        assert "start without --read-only" in response.json()["error"]["context"]["fix"]
+        assert "omit --read-only" in response.json()["error"]["context"]["fix"]
         assert console.stop()[0] == 0
     assert not (tmp_path / "none.db").exists()

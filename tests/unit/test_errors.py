@@ -86,7 +86,7 @@ def test_plain_facts_can_be_sent_as_json() -> None:
     }
 
 
-@pytest.mark.parametrize(("is_ambiguous", "fix"), [(False, "is rolled back"), (True, "is stored")])
+@pytest.mark.parametrize(("is_ambiguous", "fix"), [(False, "rolls back"), (True, "is stored")])
 def test_a_lost_lease_says_what_is_stored(is_ambiguous: bool, fix: str) -> None:
     """After an ambiguous checkpoint, a rollback would be a promise that is not kept."""
     assert LeaseLost("mail", 3, 3, is_ambiguous=is_ambiguous).fix.endswith(fix)
@@ -102,7 +102,7 @@ def test_fix_of_the_class_is_used_unless_the_raiser_knows_better() -> None:
     """An error that knows what to do says so; one that does not has no empty advice."""
     assert DiskFull().context == {"fix": DiskFull.default_fix}
     assert DiskFull(fix="delete the logs").fix == "delete the logs"
-    assert 'cursor "0"' in InvalidCursor().fix
+    assert '"0" for the start' in InvalidCursor().fix
     assert OncewardError().context == {}
 
 

@@ -294,5 +294,5 @@ def _spawn(
     except (OSError, ValueError) as exc:
         shown = " ".join(command)[:200]
         message = f"cannot start the agent `{shown}`: {exc}"
-        fix = "correct the agent's command in onceward.json, or remove the cause named above"
+        fix = "correct the command (in onceward.json, or of the chat group), or remove this cause"
         raise AgentFailed(message, code="AGENT_NOT_STARTED", retryable=False, fix=fix) from exc

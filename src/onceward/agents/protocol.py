@@ -92,7 +92,7 @@ def check(message: Mapping[str, Any], *, kinds: Sequence[str] = KINDS) -> Messag
         path = kind
         for step in wrong.instance_path:
             path = join_path(path, step)
-        fix = f"follow the JSON Schema onceward/agents/schemas/{kind}.json"
+        fix = f"follow agents/schemas/{kind}.json of the Python package onceward"
         raise MessageRefused(path, _truncated(wrong.message), fix=fix)
     return plain
 

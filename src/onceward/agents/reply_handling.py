@@ -167,6 +167,6 @@ class ReplyReceiver:
         shown = self._redactor.text(problem)
         action = pending.command["action"]
         message = f"the {pending.agent}'s answer to {action} was rejected: {shown}"
-        fix = "correct the agent; answers follow onceward/agents/schemas/event.json"
+        fix = "correct the agent: answers follow agents/schemas/event.json of the package onceward"
         # Only a garbled answer may be better at the next attempt.
         return AgentFailed(message, code=code, retryable=code == "BAD_ANSWER", fix=fix)

@@ -226,7 +226,8 @@ class Supervisor:
                 f"the agent {slot.spec.type} was restarted {slot.restarts} times and ended again: "
                 f"{slot.exit_reason}; its log is {self._log_path(slot.spec.type)}"
             )
-            fix = "correct the cause that its log shows, then run `onceward resume --retry`"
+            resume = f"onceward resume --run {self._run_id} --retry"
+            fix = f"correct the cause that its log shows, then run `{resume}`"
             raise AgentFailed(message, code="AGENT_DIED", retryable=False, fix=fix)
         slot.restarts += 1
         delay = AGENTS.delay(slot.restarts, self._randomness) or 0.0
@@ -339,9 +340,8 @@ class Supervisor:
             message = (
                 "the run was stopped before the agent answered; the ledger has all completed steps"
             )
-            raise AgentFailed(
-                message, code="STOPPED", retryable=True, fix="continue it with `onceward resume`"
-            )
+            fix = f"continue it with `onceward resume --run {self._run_id}`"
+            raise AgentFailed(message, code="STOPPED", retryable=True, fix=fix)
 
     def _time_out(self, slot: _AgentSlot, pending: PendingCommand) -> NoReturn:
         action = pending.command["action"]

@@ -92,7 +92,7 @@ def _home(keep: Path | None) -> Iterator[Path]:
         return
     home = keep.expanduser().resolve()
     if home.exists() and (not home.is_dir() or any(home.iterdir())):
-        message = f"--keep {keep} exists, and is not an empty directory"
+        message = f"--keep {keep} exists, and is not an empty directory; nothing was started"
         raise Conflict(message, fix="pass a new or an empty directory", path=str(keep))
     yield home
 

@@ -219,7 +219,9 @@ def remove(
         is_refused = (status.is_called or status.in_flight is not None) and not force
         if yes and is_refused:
             message = f"{name}: {_unanswered(status)}; nothing was removed"
-            fix = "wait until they are answered, or pass --force: they then get no answer"
+            fix = (
+                "wait until they are answered, or pass --force to remove it without answers to them"
+            )
             raise InvalidArgument(message, fix=fix, field="force")
         if yes:
             _groups(ow).remove(name)

@@ -56,7 +56,7 @@ def replay(
     from onceward.dispatch.operator_actions import Operators
 
     if yes and not (reason or "").strip():
-        message = "reason: a replay is recorded with its reason; nothing was replayed"
+        message = "reason: is missing, and a replay is recorded with one; nothing was replayed"
         fix = "pass --reason, or omit --yes to see the plan"
         raise InvalidArgument(message, fix=fix, field="reason")
     with open_handle(store) as ow:
@@ -67,14 +67,17 @@ def replay(
             message = (
                 f"since: {group} has processed no message from {first} on; nothing was replayed"
             )
-            fix = f"pass the number of a processed message: onceward dispatch tail {group}"
+            fix = f"pass 1 to {processed}; `onceward dispatch tail {group}` shows these messages"
+            if not processed:
+                fix = "wait until its agent has answered a message"
             raise InvalidArgument(message, fix=fix, field="since")
         said = {"reason": reason or "", "actor": actor or current_operator()}
         try:
             done = operators.replay(group, first, **said, is_dry_run=not yes)
         except BatchInFlight as exc:
             message = f"the agent of {group} is processing a message; nothing was changed"
-            fix = f"wait, or stop it: onceward dispatch groups set {group} --pause"
+            pause = f"onceward dispatch groups set {group} --pause"
+            fix = f"try again when it has answered; `{pause}` keeps new messages from it"
             raise Conflict(message, fix=fix, group=group) from exc
         shown = Inbox(ow.store).between(group, first - 1, done.from_position, SHOWN_MAX)
     lines = _lines(done, shown, applied=yes)
@@ -89,7 +92,7 @@ def _first(store: Store, group: str, since: str) -> int:
         "since",
         since,
         problem="is neither a number nor a time",
-        fix="take a number from `onceward dispatch tail`, or write 2026-01-31T12:00:00Z",
+        fix=f"take a number from `onceward dispatch tail {group}`, or write 2026-01-31T12:00:00Z",
     )
     rows = store.read("dispatch_message_since", group=group, since=timestamp(moment))
     if not rows:
@@ -97,7 +100,7 @@ def _first(store: Store, group: str, since: str) -> int:
             f"since: no message of {group} arrived at {timestamp(moment)} or later; "
             "nothing was replayed"
         )
-        fix = f"pass an earlier time, or a number that onceward dispatch tail {group} shows"
+        fix = f"pass an earlier time, or a number that `onceward dispatch tail {group}` shows"
         raise InvalidArgument(message, fix=fix, field="since")
     return int(rows[0][0])
 

@@ -270,7 +270,8 @@ def wait(
         since, fingerprint = page.next_cursor, page.tag
         if timeout is not None:
             message = f"no entry matched within {timeout:g} seconds"
-            fix = f"continue with --since {since}"
+            tag = f" --fingerprint {fingerprint}" if fingerprint else ""
+            fix = f"continue with --since {since}{tag}"
             raise Retryable(message, fix=fix, nextCursor=since, fingerprint=fingerprint)
 
 

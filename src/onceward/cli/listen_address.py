@@ -221,7 +221,9 @@ def listen(address: ListenAddress) -> socket.socket:
             if candidate != PORT_DEFAULT:
                 print(f"port {PORT_DEFAULT} is in use; using {candidate}", file=sys.stderr)
             return listener
-    message = f"ports {PORT_DEFAULT} to {PORT_DEFAULT + PORTS_TRIED_MAX} are all in use"
+    message = (
+        f"ports {PORT_DEFAULT} to {PORT_DEFAULT + PORTS_TRIED_MAX} are all in use; {_NOT_STARTED}"
+    )
     raise PortInUse(message, fix="add --port 0 to take any free port")
 
 
@@ -234,9 +236,9 @@ def _bind(host: str, port: int) -> socket.socket:
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     except OSError as exc:
         if exc.errno == errno.EADDRINUSE:
-            message = f"port {port} on {host} is in use"
+            message = f"port {port} on {host} is in use; {_NOT_STARTED}"
             fix = "choose another port, --port 0 for any free one, or omit --port"
             raise PortInUse(message, fix=fix) from exc
-        message = f"cannot listen on {host}, port {port}: {exc.strerror}"
+        message = f"cannot listen on {host}, port {port}: {exc.strerror}; {_NOT_STARTED}"
         raise InvalidArgument(message, fix="choose another --host or --port") from exc
     return listener

@@ -218,7 +218,7 @@ def restore(
     if (name is None) == (change is None):
         what = "neither NAME nor --change was" if name is None else "NAME and --change were both"
         message = f"name: {what} passed; nothing was restored"
-        fix_ = "pass NAME, or --change with a number from `onceward memory history`"
+        fix_ = "pass NAME, or --change with a number from `onceward memory history NAME`"
         raise InvalidArgument(message, fix=fix_, field="name")
     with open_memory(store) as memory:
         done = memory.restore(name=name, change=change)

@@ -269,7 +269,7 @@ class Cursors:
             f"{name!r} moved {MOVE_TRIES_MAX} times while its messages were counted;"
             " nothing was changed"
         )
-        raise StoreBusy(message, fix="pause the cursor, then try again")
+        raise StoreBusy(message, fix=f"run `onceward cursors pause {name}`, then try again")
 
     def _set_paused(
         self, name: str, reason: str, actor: str | None, *, paused: bool

@@ -155,7 +155,7 @@ def check_text(field: str, text: object, *, characters_max: int, may_be_empty: b
     """Return the text if both engines can store it."""
     if not isinstance(text, str) or "\0" in text or not is_encodable(text):
         message = f"{field}: must be text without NUL or lone surrogates, not {text!r:.60}"
-        raise InvalidArgument(message, fix="pass a plain string", field=field)
+        raise InvalidArgument(message, fix="pass a string without them", field=field)
     if len(text) > characters_max or not (text or may_be_empty):
         least = 0 if may_be_empty else 1
         message = f"{field}: must have {least} to {characters_max} characters, not {len(text)}"

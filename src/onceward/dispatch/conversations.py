@@ -113,7 +113,8 @@ class Chats:
         arrived, _ = self._operators.positions()
         if since > arrived:
             message = f"since: {since} is after the last item of this conversation"
-            raise InvalidCursor(message, field="since")
+            fix = "pass a number that this conversation has shown, or 0 for its start"
+            raise InvalidCursor(message, fix=fix, field="since")
         items, place = self._arrivals.conversation(group, since, min(limit, PAGE_ITEMS_MAX))
         return ChatPage(items=tuple(items), next_place=place, activity=activity)
 

@@ -121,7 +121,7 @@ class Operators:
         arrived, read = self.positions()
         if not 1 <= since <= read + 1:
             message = f"since: {since} is not between 1 and {read + 1}; nothing was changed"
-            fix = "take a number from `onceward dispatch tail`"
+            fix = f"take a number from `onceward dispatch tail {name}`"
             raise InvalidArgument(message, fix=fix, field="since")
         processed = self._dual.processed(name)
         _check_back(since, processed)

@@ -39,4 +39,6 @@ class InvalidCursor(InvalidArgument):
     """The cursor does not match this file; start again from "0"."""
 
     code = "INVALID_CURSOR"
-    default_fix = 'read from the start again, with the cursor "0"; known records are repeated'
+    default_fix = (
+        'pass a cursor that this file gave, or "0" for the start: known records are repeated'
+    )

@@ -15,7 +15,9 @@ class LeaseLost(CursorError):
     """The lease was taken over or ended, or its last checkpoint is ambiguous. Stop this work."""
 
     code = "LEASE_LOST"
-    default_fix = "stop this work and acquire the cursor again; the transaction is rolled back"
+    default_fix = (
+        "stop this work and acquire the cursor again; a transaction with its checkpoint rolls back"
+    )
 
     def __init__(
         self,
@@ -80,7 +82,7 @@ class NothingToUndo(CursorError):
     """No seek of this cursor is left to be undone."""
 
     code = "NOTHING_TO_UNDO"
-    default_fix = "list the seeks with `onceward cursors history`"
+    default_fix = "list the seeks with `onceward cursors history NAME`"
 
 
 class Superseded(OncewardError):

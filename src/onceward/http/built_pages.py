@@ -86,7 +86,7 @@ def add_assets(router: APIRouter, built: Mapping[str, Asset], fixed: Mapping[str
 
     async def asset(name: str, request: Request) -> Response:
         if name not in served:
-            message = f"there is no asset {name[:60]!r}"
+            message = f"there is no asset {name[:60]!r}; the page may be of another version"
             raise NotFound(message, fix="reload the page")
         return served[name].answer(request, REVALIDATE if name in fixed else FOREVER)
 

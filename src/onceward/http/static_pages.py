@@ -49,8 +49,8 @@ def add_pages(router: APIRouter, package: str, *, page: str, base: str, at: Iter
     async def asset(name: str) -> Response:
         kind = _TYPES.get(PurePosixPath(name).suffix)
         if kind is None or name not in files:
-            message = f"there is no asset {name:.60}"
-            raise NotFound(message, fix="reload the page to get its current version")
+            message = f"there is no asset {name[:60]!r}; the page may be of another version"
+            raise NotFound(message, fix="reload the page")
         return Response(files[name], media_type=kind, headers=REVALIDATE)
 
 

@@ -48,7 +48,7 @@ def read_token() -> str | None:
     except FileMissing:
         return None
     except WrongPath as exc:
-        message = f"{path} is not a regular file, or a link; no token was read"
+        message = f"{path} is a link or not a regular file; no token was read"
         raise WrongPath(message, fix=_REMOVE, path=str(path)) from exc
     try:
         _check_private(path, os.fstat(descriptor))

@@ -114,7 +114,8 @@ class Journal:
                 self._make_durable(file, before)
             except StorageError as exc:
                 message = f"all records are in {self.path} but may not be on disk: {exc.message}"
-                raise OutcomeUnknown(message, fix=exc.fix, path=str(self.path)) from exc
+                fix = f"{exc.fix}; append again only records that a read does not return"
+                raise OutcomeUnknown(message, fix=fix, path=str(self.path)) from exc
             crash_point("journal.append.before_return")
             return Appended(start=str(start), end=str(start + len(lines)))
         finally:
@@ -253,7 +254,7 @@ class Journal:
         if written != len(data):
             message = (
                 f"only {written} of {len(data)} bytes were written to {self.path}: "
-                "the last record is incomplete, and others of this append may be there"
+                "its last record is incomplete, and those of this append before it are there"
             )
             fix = "free some space, then append again those records that a read does not return"
             raise OutcomeUnknown(message, fix=fix, path=str(self.path))

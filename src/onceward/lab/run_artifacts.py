@@ -62,6 +62,9 @@ _ATTEMPT: Final = re.compile(
     rf"(?P<stem>{'|'.join(_KNOWN)})(?:-attempt(?P<attempt>[1-9][0-9]{{0,8}}))?\.json", re.ASCII
 )
 
+#: A run shows the content of its import.
+_IMPORT_AGAIN: Final = "; then import the directory again"
+
 
 class RunDirectory:
     """The open directory of one run; caches parsed files."""
@@ -191,7 +194,8 @@ class RunDirectory:
             if each.path == name:
                 return self._directory.open_file(name), each.kind
         message = f"this run has no known or declared file {name!r:.60}"
-        raise NotFound(message, fix=f"correct the name, or declare it in the run's {MANIFEST}")
+        fix = f"correct the name; or declare the file in {MANIFEST}{_IMPORT_AGAIN}"
+        raise NotFound(message, fix=fix)
 
     def video_name(self) -> str | None:
         """Return the path of the video, relative to the directory.
@@ -226,12 +230,14 @@ class RunDirectory:
         named = self._requested_video or self.manifest.video
         if named is not None:
             message = f"the video of this run, {named!r:.60}, is missing or is not playable"
-            return FileMissing(message, fix=f"add this file, or name another one in {MANIFEST}")
+            fix = f"add this file, or name another one in {MANIFEST}{_IMPORT_AGAIN}"
+            return FileMissing(message, fix=fix)
         if self._problems.get(MANIFEST):
             message = "this run has several videos, and none is declared"
-            return FileMissing(message, fix=f"declare one of them in {MANIFEST}")
+            return FileMissing(message, fix=f"declare one of them in {MANIFEST}{_IMPORT_AGAIN}")
         message = "this run has no video"
-        return FileMissing(message, fix=f"add {VIDEO}, or declare a video in {MANIFEST}")
+        fix = f"add {VIDEO}, or declare a video in {MANIFEST}{_IMPORT_AGAIN}"
+        return FileMissing(message, fix=fix)
 
     def _usable_video(self, name: str) -> str | None:
         if extension(name) not in VIDEO_TYPES:

@@ -379,7 +379,8 @@ def _since_text(since: datetime | None) -> str | None:
 def _ids_json(ids: Iterable[int]) -> str:
     wanted = sorted(filter(_may_exist, set(ids)))
     if len(wanted) > LETTERS_MAX:
-        message = f"ids: {len(wanted)} letters in one call; the limit is {LETTERS_MAX}"
+        message = f"ids: {len(wanted)} letters in one call, more than {LETTERS_MAX}"
+        message += "; nothing was changed"
         raise InvalidArgument(message, fix="pass them in several calls", field="ids")
     return orjson.dumps(wanted).decode()
 
@@ -387,7 +388,7 @@ def _ids_json(ids: Iterable[int]) -> str:
 def _check_limit(limit: int) -> int:
     if not 1 <= limit <= LETTERS_MAX:
         message = f"limit: must be 1 to {LETTERS_MAX}, not {limit}"
-        fix = f"pass 1 to {LETTERS_MAX}, and call again for more"
+        fix = f"pass 1 to {LETTERS_MAX}, or leave it out"
         raise InvalidArgument(message, fix=fix, field="limit")
     return limit
 

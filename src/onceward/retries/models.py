@@ -272,7 +272,9 @@ def check_text(field: str, value: str) -> None:
         is_fine = False
     if not is_fine:
         message = f"{field}: {value[:80]!r} is empty, or has a NUL or an unpaired surrogate"
-        raise InvalidArgument(message, fix="pass a text without them", field=field)
+        raise InvalidArgument(
+            message, fix="pass a text that is not empty and has neither", field=field
+        )
 
 
 def to_utc(value: str | datetime) -> datetime:

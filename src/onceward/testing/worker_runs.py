@@ -31,7 +31,7 @@ def drain(app: App) -> int:
     worked = Worker(app, threads=1).run(once=True)
     if worked.unfinished:
         message = f"{worked.messages} messages handled; unfinished: {', '.join(worked.unfinished)}"
-        raise Retryable(message)
+        raise Retryable(message, fix="call drain() again once they are due and free")
     return worked.messages
 
 

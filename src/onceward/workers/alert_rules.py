@@ -32,8 +32,10 @@ def find_config(path: str | None = None) -> Path | None:
     if path is not None:
         found = Path(path).expanduser()
         if not found.is_file():
-            message = f"the configuration file {found} does not exist"
-            raise FileMissing(message, fix="name an existing file, or omit --config")
+            message = f"the configuration file {found} does not exist, or is not a file"
+            raise FileMissing(
+                message, fix="name an existing file, or omit --config for the default places"
+            )
         return found
     places = (Path(FILE_NAME), home() / FILE_NAME)
     return next((place for place in places if place.is_file()), None)

@@ -146,7 +146,9 @@ class CursorDiscovery:
                 f"name: the partition {name!r} of {consumer.name!r} has the name of a cursor of "
                 f"{owner.name!r}; it is not read"
             )
-            raise InvalidArgument(message, fix="rename one of the two consumers", field="name")
+            raise InvalidArgument(
+                message, fix="give one of the two consumers another name", field="name"
+            )
 
 
 class _DeferredSource:

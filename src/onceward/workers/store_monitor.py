@@ -106,8 +106,8 @@ def _check(store: Store) -> None:
     is_missing = bool(path) and not Path(path).exists()
     if is_missing:
         message = f"{store.url} does not exist, and --read-only does not allow creating it"
-        raise SchemaMismatch(message, fix="check the URL, or start without --read-only")
+        raise SchemaMismatch(message, fix="correct the URL, or omit --read-only to create it")
     if status(store).pending:
         message = f"{store.url} needs migrations, and --read-only does not allow changes"
-        fix = "run `onceward db migrate` with the same --store, or start without --read-only"
+        fix = "run `onceward db migrate` with the same --store, or omit --read-only to migrate it"
         raise SchemaMismatch(message, fix=fix)

@@ -65,7 +65,7 @@ def test_a_bad_cursor_says_how_to_start_again(run: Run, path: Path) -> None:
     """The error names the cursor and the fix."""
     ran = run("journal", "poll", str(path), "--since", "99")
     assert ran.code == 2
-    assert ran.err.splitlines()[1].startswith('fix: read from the start again, with the cursor "0"')
+    assert ran.err.splitlines()[1].startswith('fix: pass a cursor that this file gave, or "0"')
 
 
 def test_tail_stops_after_the_wait(run: Run, path: Path) -> None:

@@ -31,7 +31,7 @@ Plans = dict[tuple[tuple[str, ...], str | None], PostgresPlan]
 #: In two statements: a single one could order unprocessed rows before the last processed one.
 _RENUMBER_FIX: Final = (
     "renumber the processed rows, then the others, then seek to the last processed row: "
-    "see docs/how-to/back-up-and-restore.md"
+    "see 'Back up and restore' in the manual"
 )
 
 
