@@ -31,6 +31,7 @@ USER: Final = "nobody"  # wording: the name of a Unix user
 START_SECONDS_MAX: Final = 30.0
 NO_ANSWER: Final = b"no answer in time"
 DROP_SECONDS_MAX: Final = 10
+CONNECT_SECONDS_MAX: Final = 10
 
 #: A file system in memory: copying a database takes a sixth of the time on most disks.
 _MEMORY: Final = Path("/dev/shm")  # noqa: S108 - the name is made up by mkdtemp
@@ -55,6 +56,8 @@ class PostgresServer:
         self._data.mkdir(mode=0o700)
         self._clock = SystemClock()
         self._process: subprocess.Popen[bytes] | None = None
+        #: One for each process, since a forked one cannot use its parent's.
+        self._sessions: dict[int, psycopg.Connection[Any]] = {}
         if os.geteuid() == 0:
             for place in (self._home, self._data):
                 shutil.chown(place, USER)
@@ -118,6 +121,8 @@ class PostgresServer:
 
     def close(self) -> None:
         """Stop the server and remove its data."""
+        if session := self._sessions.pop(os.getpid(), None):
+            session.close()
         if self._process is not None:
             # Immediate: a final checkpoint can take minutes, and the data is removed anyway.
             self._process.send_signal(signal.SIGQUIT)
@@ -130,21 +135,33 @@ class PostgresServer:
         # logging every page of the copy.
         how = "wal_log" if self._is_synced else "file_copy"
         statement = f'create database "{name}" template "{like}" strategy {how}'
-        with psycopg.connect(self.url, autocommit=True) as connection:
-            connection.execute(statement.encode())
+        self._administer("set statement_timeout = 0", statement)
         return self.database(name)
 
     def drop_database(self, name: str) -> None:
         """Remove a database and its connections; give up after a few seconds."""
-        statement = f'drop database if exists "{name}" with (force)'
-        options = f"-c statement_timeout={DROP_SECONDS_MAX}s"
-        with (
-            contextlib.suppress(psycopg.OperationalError),
-            psycopg.connect(
-                self.url, autocommit=True, connect_timeout=DROP_SECONDS_MAX, options=options
-            ) as connection,
-        ):
-            connection.execute(statement.encode())
+        with contextlib.suppress(psycopg.OperationalError):
+            self._administer(
+                f"set statement_timeout = '{DROP_SECONDS_MAX}s'",
+                f'drop database if exists "{name}" with (force)',
+            )
+
+    def _administer(self, *statements: str) -> None:
+        """Execute in a session that stays: starting one is half of the work of a new database."""
+        if (session := self._sessions.get(os.getpid())) is not None:
+            try:
+                for statement in statements:
+                    session.execute(statement.encode())
+            except psycopg.OperationalError:
+                if not session.closed:
+                    raise
+            else:
+                return
+        # The first time in this process, or the server has been restarted since.
+        session = psycopg.connect(self.url, autocommit=True, connect_timeout=CONNECT_SECONDS_MAX)
+        self._sessions[os.getpid()] = session
+        for statement in statements:
+            session.execute(statement.encode())
 
     def _run(self, name: str, *arguments: str) -> None:
         try:
