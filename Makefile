@@ -35,7 +35,7 @@ demo: $(VENV)/.installed
 web: $(PAGES)
 
 test: $(VENV)/.installed-dev $(VENV)/.browser $(VENV)/.pgbouncer $(VENV)/.nginx $(VENV)/.npm $(PAGES)
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
+	$(BIN)/python -m pytest --workers $(WORKERS) $(ARGS)
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .
@@ -54,7 +54,7 @@ prove: $(VENV)/.installed-dev $(VENV)/.browser $(VENV)/.pgbouncer $(VENV)/.nginx
 
 # The same for hours.
 soak: $(VENV)/.installed-dev $(VENV)/.browser $(VENV)/.pgbouncer $(VENV)/.nginx $(VENV)/.npm $(PAGES)
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m prove --soak --timeout 36000 $(ARGS)
+	$(BIN)/python -m pytest --workers $(WORKERS) -m prove --soak --timeout 36000 $(ARGS)
 
 bench: $(VENV)/.installed-dev $(VENV)/.npm
 	$(BIN)/python -m bench $(ARGS)

@@ -16,12 +16,14 @@ from tests.support import namespaces
 from tests.support import nginx as nginx_module
 from tests.support import pgbouncer as pgbouncer_module
 from tests.support.evidence import Evidence, Passing
+from tests.support.forked_tests import ForkedTests
 from tests.support.pgbouncer import PgBouncer
 
 _numbers = itertools.count(1)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--workers", type=int, default=1, help="run tests in so many processes")
     parser.addoption("--prove", action="store_true", help="run long proofs at full length")
     parser.addoption("--soak", action="store_true", help="run them for hours")
     parser.addoption("--evidence", metavar="DIR", help="write what they saw into this directory")
@@ -29,14 +31,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     directory = config.getoption("--evidence")
-    if directory and not hasattr(config, "workerinput"):
-        config.pluginmanager.register(Passing(Path(directory)))
+    if directory:
+        config.pluginmanager.register(Passing(Path(directory)), "passing")
+    if (workers := config.getoption("--workers")) > 1:
+        config.pluginmanager.register(ForkedTests(workers))
     # A machine that has much else to do makes no example wrong.
     settings.register_profile("patient", settings.default, deadline=None)
     settings.load_profile("patient")
     # Tests start hundreds of Pythons; each would compile all that it imports, for itself alone.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
+    # Some start pytest; of what is installed here, its users would have none of these plugins.
+    os.environ["PYTEST_ADDOPTS"] = "-p no:schemathesis -p no:hypothesispytest -p no:anyio"
     if sys.version_info < (3, 12):
         # To place carets, a thread that logs a traceback parses its lines, which disturbs whatever
         # else is parsed at that moment (gh-106905): the assertions of a test module, for example.

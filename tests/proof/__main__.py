@@ -37,7 +37,7 @@ def main(words: list[str]) -> int:
 
 
 def _pytest(*words: str) -> int:
-    command = [sys.executable, "-m", "pytest", "-n", WORKERS, "--dist", "worksteal", "-q"]
+    command = [sys.executable, "-m", "pytest", "--workers", WORKERS, "-q"]
     return subprocess.run(
         [*command, f"--evidence={DIRECTORY}", *words], cwd=report.ROOT, check=False
     ).returncode

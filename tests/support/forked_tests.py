@@ -61,6 +61,7 @@ class ForkedTests:
         self._session = session
         self._parts = _parts(session.items)
         self._queue = _filled(len(self._parts))
+        _directories(session.config).getbasetemp()  # made once, here
         gc.collect()
         gc.freeze()  # what all processes share is never looked through again
         workers = {self._forked() for _ in range(min(self._count, len(self._parts)))}
@@ -85,7 +86,7 @@ class ForkedTests:
     # --- the first process ------------------------------------------------------------------------
 
     def _listen(self, workers: set[_Worker]) -> None:
-        """Report what the processes tell, until all have ended."""
+        """Report what the processes send, until all have ended."""
         while workers:
             ready = wait([worker.messages for worker in workers], _DEATH_SECONDS)
             for worker in [worker for worker in workers if worker.messages in ready]:
@@ -100,17 +101,17 @@ class ForkedTests:
             if self._session.shouldfail or self._session.shouldstop:
                 self._stop[0] = 1
 
-    def _heard(self, worker: _Worker, what: str, told: Any) -> None:
+    def _heard(self, worker: _Worker, what: str, sent: Any) -> None:
         hook = self._session.config.hook
         if what == "taken":
-            worker.left += told
+            worker.left += sent
         elif what == "warning":
-            hook.pytest_warning_recorded.call_historic(kwargs=told)
+            hook.pytest_warning_recorded.call_historic(kwargs=sent)
         elif what == "report":
-            report = hook.pytest_report_from_serializable(config=self._session.config, data=told)
+            report = hook.pytest_report_from_serializable(config=self._session.config, data=sent)
             hook.pytest_runtest_logreport(report=report)
         else:
-            item = self._session.items[told]
+            item = self._session.items[sent]
             begins = worker.is_running = what == "begin"
             if not begins:
                 worker.left.popleft()
@@ -154,10 +155,10 @@ class ForkedTests:
             atexit._clear()
             _use_own_output(self._session.config)
             _use_own_directory(self._session.config, number)
-            told = _Told(self._session.config, sending)
-            self._session.config.pluginmanager.register(told)
+            reporter = _Reporter(self._session.config, sending)
+            self._session.config.pluginmanager.register(reporter)
             try:
-                self._run_tests(told, first)
+                self._run_tests(reporter, first)
             except (KeyboardInterrupt, pytest.exit.Exception):
                 self._stop[0] = 1
             self._session._setupstate.teardown_exact(None)
@@ -165,39 +166,39 @@ class ForkedTests:
             code = 0
         except BrokenPipeError:
             pass  # the first process was killed
-        except BaseException:  # noqa: BLE001 - told by the exit code
+        except BaseException:  # noqa: BLE001 - the exit code says so
             traceback.print_exc()
         finally:
             with contextlib.suppress(BaseException):
                 sending.close()
             os._exit(code)
 
-    def _run_tests(self, told: "_Told", first: list[int]) -> None:
+    def _run_tests(self, reporter: "_Reporter", first: list[int]) -> None:
         items = self._session.items
-        for index, following in _with_next(itertools.chain(first, self._taken(told))):
-            told.send("begin", index)
+        for index, following in _with_next(itertools.chain(first, self._taken(reporter))):
+            reporter.send("begin", index)
             nextitem = None if following is None else items[following]
             self._session.config.hook.pytest_runtest_protocol(item=items[index], nextitem=nextitem)
-            told.send("end", index)
+            reporter.send("end", index)
             if self._stop[0]:
                 break
 
-    def _taken(self, told: "_Told") -> Iterator[int]:
+    def _taken(self, reporter: "_Reporter") -> Iterator[int]:
         """Take one part after the other; each goes to one process."""
         while taken := os.read(self._queue, _NUMBER.size):
             part = self._parts[_NUMBER.unpack(taken)[0]]
-            told.send("taken", part)
+            reporter.send("taken", part)
             yield from part
 
 
-class _Told:
+class _Reporter:
     """A plugin of a forked process: sends what pytest reports to the first one."""
 
     def __init__(self, config: pytest.Config, sending: Connection) -> None:
         self._config, self._sending = config, sending
 
-    def send(self, what: str, told: Any) -> None:
-        self._sending.send((what, told))
+    def send(self, what: str, sent: Any) -> None:
+        self._sending.send((what, sent))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         hook = self._config.hook
@@ -212,8 +213,8 @@ class _Told:
             warning_message.filename,
             warning_message.lineno,
         )
-        told = {"warning_message": message, "when": when, "nodeid": nodeid, "location": location}
-        self.send("warning", told)
+        sent = {"warning_message": message, "when": when, "nodeid": nodeid, "location": location}
+        self.send("warning", sent)
 
 
 class _Nowhere(io.StringIO):
@@ -235,7 +236,7 @@ def _turn(path: Path) -> int:
 
 
 def _filled(parts: int) -> int:
-    """Return a pipe that gives each number once, and then its end, to whoever reads."""
+    """Return a pipe that gives each number to one of its readers, and then its end."""
     reading, writing = os.pipe()
     os.write(writing, b"".join(map(_NUMBER.pack, range(parts))))
     os.close(writing)
@@ -256,16 +257,20 @@ def _use_own_output(config: pytest.Config) -> None:
         capturing.stop_global_capturing()
         capturing.start_global_capturing()
         capturing.suspend_global_capture()
-    if reporter := config.pluginmanager.get_plugin("terminalreporter"):
-        reporter._tw._file = _Nowhere()
+    if terminal := config.pluginmanager.get_plugin("terminalreporter"):
+        terminal._tw._file = _Nowhere()
     config.pluginmanager.unregister(name="passing")
 
 
 def _use_own_directory(config: pytest.Config, number: int) -> None:
     """Make the names of tests' directories unique again."""
-    factory: Any = config._tmp_path_factory  # type: ignore[attr-defined]
+    factory = _directories(config)
     factory._basetemp = factory.getbasetemp() / f"{_OWN}{number}"
     factory._basetemp.mkdir(mode=0o700)
+
+
+def _directories(config: pytest.Config) -> Any:
+    return config._tmp_path_factory  # type: ignore[attr-defined]
 
 
 def directory_of_all(factory: pytest.TempPathFactory) -> Path:

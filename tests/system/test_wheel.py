@@ -22,6 +22,7 @@ import httpx
 import pytest
 
 from onceward.version import __version__
+from tests.support.forked_tests import directory_of_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -83,8 +84,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory, prove: bool) -> Path:
 
     A long proof fetches what builds it, as pip and npm do for all users; else ours will do.
     """
-    mine = tmp_path_factory.getbasetemp()
-    shared = (mine.parent if "PYTEST_XDIST_WORKER" in os.environ else mine) / "wheel"
+    shared = directory_of_all(tmp_path_factory) / "wheel"
     shared.mkdir(exist_ok=True)
     with (shared / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

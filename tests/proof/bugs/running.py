@@ -87,7 +87,7 @@ def run(tests: Sequence[str], *, seconds: float, source: Path = SOURCE) -> dict[
     with tempfile.TemporaryDirectory(prefix="bug-") as place:
         report = Path(place) / "report.xml"
         command = [
-            *(sys.executable, "-m", "pytest", *tests, "-n", "0", "-q", "-p", "no:cacheprovider"),
+            *(sys.executable, "-m", "pytest", *tests, "-q", "-p", "no:cacheprovider"),
             *("--junitxml", str(report), "--basetemp", f"{place}/t"),
             *("--timeout", str(seconds), "--timeout-method", "signal"),
         ]

@@ -66,7 +66,7 @@ def test_without_bugs_the_same_tests_pass(prove: bool) -> None:
     results = run(tests, seconds=max(bug.seconds for bug in bugs))
     red = {test: result.summary for test, result in results.items() if result.ending != "passed"}
     quoted = " ".join(f"'{test}'" for test in red)
-    assert not red, f"{red}\nREPRO: python -m pytest -n 0 {quoted}"
+    assert not red, f"{red}\nREPRO: python -m pytest {quoted}"
 
 
 def test_the_canary_is_not_caught(capsys: pytest.CaptureFixture[str]) -> None:

@@ -78,7 +78,7 @@ def test_a_server_that_cannot_start_is_one_error(tmp_path: Path) -> None:
         "def test_it(ow, n):\n"
         "    assert ow.store.applied()\n"
     )
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     ran = subprocess.run(
         [*command, "--rootdir", tmp_path, "-c", os.devnull, file],
         env={**os.environ, "PYTHONPATH": str(tmp_path)},
