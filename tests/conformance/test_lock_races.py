@@ -11,11 +11,12 @@ import pytest
 from onceward import workers
 from onceward.client import Onceward
 from onceward.errors import EntityMissing
-from onceward.memory.graph import Graph, graph_writes, soft_delete
+from onceward.memory.graph import Graph, graph_writes
+from onceward.memory.graph.graph_transaction import GraphTransaction
 from onceward.memory.models import Link, NewEntity, NewObservations, Removal, WriteBatch
 from onceward.retries import Failure, RetryMessage, dead_letter_writes, dead_letters
 from onceward.retries.models import LetterId
-from onceward.stores import Transaction, migrate, open_store
+from onceward.stores import migrate, open_store
 from onceward.stores.postgres.store import PostgresStore
 from onceward.system.redaction import Redactor
 from onceward.testing.moving_time import MovingTime
@@ -204,15 +205,15 @@ def test_an_entity_that_is_being_deleted_cannot_be_added_to(
 ) -> None:
     """From the look at it on: a fact that came in between would outlive its entity."""
     graph = with_a_hub(ow)
-    halt, query = Halt(), graph_writes.query
+    halt, query = Halt(), GraphTransaction.query
 
-    def halting(tx: Transaction, name: str, /, **params: object) -> list[tuple[Any, ...]]:
+    def halting(tx: GraphTransaction, name: str, /, **params: object) -> list[tuple[Any, ...]]:
         rows = query(tx, name, **params)
         if name == "memory_entity_lock":
             halt()
         return rows
 
-    monkeypatch.setattr(soft_delete, "query", halting)
+    monkeypatch.setattr(GraphTransaction, "query", halting)
     removed, added = run_contending(ow, halt, lambda: graph.remove(HUB), lambda: graph.write(FACT))
     removed.result()
     with pytest.raises(EntityMissing):

@@ -24,7 +24,7 @@ from onceward.errors import (
     Superseded,
 )
 from onceward.memory import models
-from onceward.memory.graph import graph_writes, soft_delete
+from onceward.memory.graph.graph_transaction import GraphTransaction
 from onceward.memory.models import ChangeId, Link, NewEntity, Removal
 from onceward.outcomes import OutcomeState, PruneCounts
 from onceward.stores import Transaction
@@ -206,15 +206,15 @@ def last_change(ow: Onceward) -> ChangeId:
 
 def halt_after_hold(monkeypatch: pytest.MonkeyPatch, change: ChangeId) -> Halt:
     """Let who restores this change stand still once it holds what it touches."""
-    halt, query = Halt(), graph_writes.query
+    halt, query = Halt(), GraphTransaction.query
 
-    def halting(tx: Transaction, name: str, /, **params: object) -> list[tuple[Any, ...]]:
+    def halting(tx: GraphTransaction, name: str, /, **params: object) -> list[tuple[Any, ...]]:
         rows = query(tx, name, **params)
         if name == "memory_entity_hold" and params["change"] == change:
             halt()
         return rows
 
-    monkeypatch.setattr(soft_delete, "query", halting)
+    monkeypatch.setattr(GraphTransaction, "query", halting)
     return halt
 
 

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from onceward.memory.envelope import Envelope, parse
 from onceward.memory.graph import Graph
 from onceward.memory.models import Entity, WriteOrigin, WriteStatus
-from onceward.memory.record_write import Recorded
-from onceward.memory.recorder import Recorder
+from onceward.memory.recorder import Recorded, Recorder
 from onceward.system import Clock
 
 STARTED_AT = "2026-01-01T00:00:00Z"

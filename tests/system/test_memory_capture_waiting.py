@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from onceward.memory.buffer_replay import memory_factory, replay
+from onceward.memory.buffered_records import memory_factory, replay
 from onceward.memory.offline_buffer import Buffer, directory_for
 from tests.support.memory_commands import MemoryDirectory, place, python
 

@@ -182,7 +182,7 @@ def _record(
     result: CommandResult, store: str | None, mode: str, repo: str | None, branch: str | None
 ) -> Captured | None:
     """Record a command; None if it is buffered after older records."""
-    from onceward.memory.buffer_replay import buffer_capture
+    from onceward.memory.buffered_records import buffer_capture
     from onceward.memory.capture.command_capture import SOURCE
     from onceward.memory.capture.command_capture import capture as record
 
@@ -199,9 +199,8 @@ def _fix(
     memory: Memory, facts: dict[str, Any], mode: str, repo: str, branch: str
 ) -> tuple[dict[str, Any], bool]:
     """Record a fix; return the answer, and whether it is buffered after older records."""
-    from onceward.memory.buffer_replay import buffer_fix
-    from onceward.memory.capture.reported_fix import apply_fix
-    from onceward.memory.offline_names import validate_offline
+    from onceward.memory.buffered_records import buffer_fix, validate_offline
+    from onceward.memory.capture.fix_verification import apply_fix
     from onceward.system import SystemClock, timestamp
 
     dated = {**facts, "ts": timestamp(SystemClock().now())}
@@ -256,7 +255,7 @@ def _buffer_command(
     from onceward.cli.memory_loader import buffer_of
     from onceward.client import Onceward
     from onceward.memory import Memory
-    from onceward.memory.buffer_replay import buffer_capture
+    from onceward.memory.buffered_records import buffer_capture
     from onceward.memory.capture.git_checkout import current_root
     from onceward.stores import open_store
 

@@ -19,7 +19,7 @@ from onceward.system import Clock, SystemClock
 from onceward.system.os_errors import mapped_os_errors
 
 if TYPE_CHECKING:
-    from onceward.memory.jsonl_export import ExportProgress
+    from onceward.memory.jsonl_format import ExportProgress
     from onceward.memory.jsonl_import import ImportProblem, ImportProgress
     from onceward.memory.models import GraphCounts
 
@@ -93,8 +93,8 @@ def export(
 
     Example: `onceward memory export memory.jsonl`
     """
-    from onceward.memory.jsonl_export import export as write_all
-    from onceward.memory.jsonl_export import new_file
+    from onceward.memory.jsonl_format import export as write_all
+    from onceward.memory.jsonl_format import new_file
 
     _reject_directory(path)
     if path is not None and not path.parent.is_dir():

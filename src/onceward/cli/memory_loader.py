@@ -38,7 +38,7 @@ def buffer_of(store: Store) -> Buffer:
 
 def replay_buffered(memory: Memory) -> None:
     """Replay buffered records of this store; those that fail stay buffered."""
-    from onceward.memory.buffer_replay import memory_factory, replay
+    from onceward.memory.buffered_records import memory_factory, replay
 
     with contextlib.suppress(Exception):
         make = memory_factory(memory)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 from onceward.errors.base import OncewardError
 
 
@@ -9,6 +11,12 @@ class InvalidArgument(OncewardError):
     """An argument is missing, malformed or out of range; correct it and call again."""
 
     code = "INVALID_ARGUMENT"
+
+
+def reject_field(field: str, problem: str, fix: str) -> NoReturn:
+    """Raise InvalidArgument for one field, with its path at the start of the message."""
+    message = f"{field}: {problem}"
+    raise InvalidArgument(message, fix=fix, field=field)
 
 
 class NotCanonical(InvalidArgument):

@@ -14,7 +14,7 @@ from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
 from onceward.client import Onceward
 from onceward.client import open as open_handle
-from onceward.errors import InvalidArgument
+from onceward.errors.arguments import reject_field
 from onceward.memory import input_parsing, serialization
 from onceward.memory.envelope import redact
 from onceward.memory.graph import Graph
@@ -32,8 +32,7 @@ from onceward.memory.models import (
 )
 from onceward.memory.provenance import explain
 from onceward.memory.recall import recall
-from onceward.memory.record_write import Recorded
-from onceward.memory.recorder import Recorder
+from onceward.memory.recorder import Recorded, Recorder
 from onceward.memory.serialization import JsonObject
 from onceward.system import Clock, Randomness
 from onceward.system.redaction import Redactor
@@ -171,7 +170,7 @@ class Memory:
     ) -> JsonObject:
         """Return the entities that match a query, best first, and their relations."""
         with self.calls.begin("search_nodes") as call:
-            call.set_text_key(_text(query, "query"))
+            call.set_text_key(input_parsing.text(query, "query"))
             after = _maybe_text(cursor, "cursor")
             found = call.run(lambda: self.graph.search(query, limit=limit, cursor=after))
             return serialization.subgraph(found)
@@ -197,19 +196,19 @@ class Memory:
     def recall(self, text: str) -> JsonObject:
         """Return a short summary of what is known about a key, an error, a command or words."""
         with self.calls.begin("recall") as call:
-            call.set_text_key(_text(text, "text"))
+            call.set_text_key(input_parsing.text(text, "text"))
             return _to_object(call.run(lambda: recall(self.graph, text, clock=self._clock)))
 
     def explain(self, name: str) -> JsonObject:
         """Return the provenance of each fact about an entity."""
         with self.calls.begin("explain") as call:
-            call.set_key([_text(name, "name")])
+            call.set_key([input_parsing.text(name, "name")])
             return _to_object(call.run(lambda: explain(self.graph, name)))
 
     def history(self, name: str, *, limit: int = 100) -> JsonObject:
         """Return the changes of an entity, newest first; also of a deleted one."""
         with self.calls.begin("history") as call:
-            call.set_key([_text(name, "name")])
+            call.set_key([input_parsing.text(name, "name")])
             return serialization.history(call.run(lambda: self.graph.history(name, limit=limit)))
 
     def restore(self, *, name: str | None = None, change: int | None = None) -> JsonObject:
@@ -253,33 +252,24 @@ class Memory:
         return serialization.removed(touched, "deleted")
 
 
-def _text(value: object, field: str) -> str:
-    if not isinstance(value, str):
-        message = f"{field}: must be a string, not a {type(value).__name__}"
-        raise InvalidArgument(message, fix="pass a string", field=field)
-    return value
-
-
 def _maybe_text(value: object, field: str) -> str | None:
-    return None if value is None else _text(value, field)
+    return None if value is None else input_parsing.text(value, field)
 
 
 def _validation(value: Validation | str) -> Validation:
     try:
         return Validation(value)
-    except ValueError as exc:
-        message = f"validation: {str(value)[:80]!r} is not a validation mode"
-        fix = f"pass one of {', '.join(Validation)}"
-        raise InvalidArgument(message, fix=fix, field="validation") from exc
+    except ValueError:
+        problem = f"{str(value)[:80]!r} is not a validation mode"
+        reject_field("validation", problem, f"pass one of {', '.join(Validation)}")
 
 
 def _maybe_change(value: object) -> ChangeId | None:
     if value is None:
         return None
     if not isinstance(value, int) or isinstance(value, bool):
-        message = f"change: must be an integer, not {value!r:.60}"
         fix = "pass the `change` of an entry that history() returned"
-        raise InvalidArgument(message, fix=fix, field="change")
+        reject_field("change", f"must be an integer, not {value!r:.60}", fix)
     return ChangeId(value)
 
 

@@ -15,13 +15,12 @@ from typing import Final
 
 from onceward.errors import InvalidArgument
 from onceward.keys.stable import doc_key, normalize_message
-from onceward.memory.entity_names import command_line, issue_name
-from onceward.memory.entity_types import TYPES
-from onceward.memory.fact_schema import is_url
-from onceward.memory.fix_evidence import observed_at, parse_time
+from onceward.memory.entity_names import TYPES, command_line, issue_name
+from onceward.memory.envelope import is_url
 from onceward.memory.graph import Graph
 from onceward.memory.graph.tokenizer import words_of
 from onceward.memory.models import NAME_BYTES_MAX, Entity, Relation, Subgraph
+from onceward.memory.related_entities import observed_at, parse_time
 
 #: How much of a text is used.
 TEXT_CHARACTERS_MAX: Final = 16 * 1024

@@ -13,8 +13,8 @@ from typing import Any, Final
 from onceward.errors import Conflict, EntityMissing, InvalidArgument
 from onceward.memory.fact_text import fact_text
 from onceward.memory.graph import Graph
-from onceward.memory.graph.graph_reads import observation_of, relation_of
-from onceward.memory.graph.graph_writes import bind_params
+from onceward.memory.graph.graph_reads import entity_of
+from onceward.memory.graph.graph_transaction import bind_params
 from onceward.memory.graph.soft_delete import CHANGE_MAX
 from onceward.memory.models import AffectedCounts, Entity, EntityChange, Link, Observation, Relation
 
@@ -105,7 +105,8 @@ class EntityPageReader:
     def details(self, name: str) -> EntityDetails:
         """Return one entity, also a deleted one; raise EntityMissing if it never existed."""
         with self._store.snapshot():
-            id_, *rest, deleted_by = self._row(name)
+            *row, deleted_by = self._row(name)
+            id_, found = row[:2]
             observations = self._query(
                 "memory_observation_newest",
                 id=id_,
@@ -113,18 +114,11 @@ class EntityPageReader:
                 shown=CONTENT_CHARACTERS_MAX,
             )
             around = self._around([id_], RELATIONS_MAX)
-            found, kind, source, run, created_at = rest
             return EntityDetails(
-                entity=Entity(
-                    id=id_,
-                    name=found,
-                    entity_type=kind,
-                    observations=tuple(map(observation_of, observations[:OBSERVATIONS_MAX])),
-                    source=source,
-                    run=run,
-                    created_at=created_at,
+                entity=entity_of(
+                    tuple(row), (Observation(*e) for e in observations[:OBSERVATIONS_MAX])
                 ),
-                relations=tuple(relation_of(row[:7]) for row in around[:RELATIONS_MAX]),
+                relations=tuple(Relation(*each[:7]) for each in around[:RELATIONS_MAX]),
                 history=self._graph.history(found, limit=CHANGES_MAX),
                 is_deleted=deleted_by is not None,
                 is_cut=len(observations) > OBSERVATIONS_MAX or len(around) > RELATIONS_MAX,
@@ -136,7 +130,7 @@ class EntityPageReader:
             return None
         place = {"id": number, "entity": self._row(name)[0], "shown": CONTENT_CHARACTERS_MAX}
         rows = self._query("memory_observation_show", **place)
-        return observation_of(rows[0]) if rows else None
+        return Observation(*rows[0]) if rows else None
 
     def neighbourhood(self, name: str, *, hops: int, nodes_max: int) -> Neighbourhood:
         """Return an entity and the entities within that many relations, nearest first."""

@@ -1,23 +1,30 @@
 """Envelopes: the JSON form of an observation that is a fact of a known kind.
 
-Parses, validates and fingerprints the JSON text. Independent of names and storage.
+Defines the fields of each kind; parses, validates and fingerprints the JSON text. Independent of
+storage.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NamedTuple, TypeGuard
 
 from onceward.errors import InvalidArgument, InvalidJson, NotCanonical
+from onceward.errors.arguments import reject_field
 from onceward.keys.canonical import INTEGER_MAX, compact_json, join_path, loads
 from onceward.keys.stable import HEAD_BYTES_MAX, envelope_fingerprint
-from onceward.memory.entity_names import truncate
-from onceward.memory.fact_schema import FIELDS, is_text, is_timestamp
+from onceward.memory.entity_names import is_date, is_timestamp, truncate
 from onceward.system.redaction import Redactor
 
-KINDS: Final = frozenset(FIELDS)
+EXCERPT_CHARACTERS_MAX: Final = 500
+#: Allowed results of a fix, and allowed statuses of its outcome.
+RESULTS: Final = ("proposed", "applied")
+STATUSES: Final = ("verified_successful", "failed", "partially_effective")
+
+_URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:\S+")
 #: Maximum nesting of lists and objects in the data.
 DEPTH_MAX: Final = 100
 
@@ -26,6 +33,128 @@ _CONTEXT_FIELDS: Final = ("mode", "repo", "branch")
 _HEADS: Final = ("stdoutHead", "stderrHead")
 _WHITE: Final = " \t\r\n"
 _SHOWN_CHARACTERS: Final = 60
+
+
+# --- the fields of each kind ---------------------------------------------------------------------
+
+
+class FieldRule(NamedTuple):
+    """A validation rule for one field: a description and a predicate."""
+
+    description: str
+    accepts: Callable[[object], bool]
+    is_required: bool = True
+
+    def optional(self) -> FieldRule:
+        """Return the rule for an optional field."""
+        return self._replace(is_required=False)
+
+
+def is_url(value: object) -> TypeGuard[str]:
+    """Return whether the value has the form of an absolute URL."""
+    return is_text(value) and _URL.fullmatch(value) is not None
+
+
+def is_text(value: object) -> TypeGuard[str]:
+    """Return whether the value is a string."""
+    return isinstance(value, str)
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
+
+
+def _is_integer(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_list(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(each, str | dict) for each in value)
+
+
+def _one_of(*allowed: str) -> FieldRule:
+    return FieldRule(
+        f"one of {', '.join(allowed)}", lambda value: is_text(value) and value in allowed
+    )
+
+
+_TEXT: Final = FieldRule("text", is_text)
+_NON_EMPTY_TEXT: Final = FieldRule(
+    "text that is not empty", lambda value: is_text(value) and value != ""
+)
+_HEAD: Final = FieldRule(
+    f"text of at most {HEAD_BYTES_MAX} bytes",
+    lambda value: is_text(value) and len(value.encode(errors="replace")) <= HEAD_BYTES_MAX,
+)
+_EXCERPT: Final = FieldRule(
+    f"text of at most {EXCERPT_CHARACTERS_MAX} characters",
+    lambda value: is_text(value) and len(value) <= EXCERPT_CHARACTERS_MAX,
+)
+_ADDRESS: Final = FieldRule("an absolute URL", is_url)
+_DATE: Final = FieldRule("an ISO 8601 date or time", is_date)
+_INTEGER: Final = FieldRule("an integer", _is_integer)
+#: The first attempt has no number; each later attempt is a distinct fact.
+_REPEATED_ATTEMPT: Final = FieldRule(
+    "an integer, 2 or more", lambda value: isinstance(value, int) and value >= 2
+)
+_MILLISECONDS: Final = FieldRule("a number of milliseconds, not below 0", _is_count)
+_BOOLEAN: Final = FieldRule("true or false", lambda value: isinstance(value, bool))
+_LIST: Final = FieldRule("a list of strings or objects", _is_list)
+_CONTEXT: Final = FieldRule("text or an object", lambda value: isinstance(value, str | dict))
+
+_ISSUE: Final = {
+    "normalizedKey": _NON_EMPTY_TEXT,
+    "kind": _NON_EMPTY_TEXT,
+    "message": _NON_EMPTY_TEXT,
+    "detector": _NON_EMPTY_TEXT,
+    "context": _CONTEXT.optional(),
+}
+#: The fields of each kind, in canonical order.
+FIELDS: Final[dict[str, dict[str, FieldRule]]] = {
+    "command.exec": {
+        "cmd": _NON_EMPTY_TEXT,
+        "cwd": _TEXT.optional(),
+        "exitCode": _INTEGER,
+        "durationMs": _MILLISECONDS.optional(),
+        "stdoutHead": _HEAD.optional(),
+        "stderrHead": _HEAD.optional(),
+    },
+    "error.capture": _ISSUE,
+    "warning.capture": _ISSUE,
+    "fix.apply": {
+        "strategy": _NON_EMPTY_TEXT,
+        "changes": _LIST,
+        "result": _one_of(*RESULTS),
+        "attempt": _REPEATED_ATTEMPT.optional(),
+    },
+    "fix.outcome": {
+        "fixId": _NON_EMPTY_TEXT,
+        "status": _one_of(*STATUSES),
+        "verificationMethod": _NON_EMPTY_TEXT,
+        "durationToVerify": _MILLISECONDS,
+        "sideEffects": _LIST,
+    },
+    "doc.note": {
+        "url": _ADDRESS,
+        "title": _TEXT.optional(),
+        "site": _TEXT.optional(),
+        "author": _TEXT.optional(),
+        "published_at": _TEXT.optional(),
+        "accessed_at": _DATE,
+        "archive_url": _ADDRESS.optional(),
+        "excerpt": _EXCERPT.optional(),
+    },
+    "run.summary": {
+        "summary": _TEXT,
+        "keyEvents": _LIST,
+        "success": _BOOLEAN,
+        "durationMs": _MILLISECONDS,
+    },
+}
+KINDS: Final = frozenset(FIELDS)
+
+
+# --- envelopes -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -85,24 +214,24 @@ def check(content: str, field: str) -> Envelope:
     unknown = next((name for name in found if name not in _KEYS), None)
     if unknown is not None:
         fix = f"use only {', '.join(_KEYS)}"
-        _reject(field, f"has the unknown key {_quoted(unknown)}", fix)
+        reject_field(field, f"has the unknown key {_quoted(unknown)}", fix)
     kind = found.get("type")
     if not is_text(kind) or kind not in KINDS:
         fix = f"set it to one of {', '.join(FIELDS)}"
-        _reject(f"{field}.type", "is missing or not an envelope type", fix)
+        reject_field(f"{field}.type", "is missing or not an envelope type", fix)
     if not is_timestamp(found.get("ts")):
         fix = "set it to a time such as 2026-02-06T12:00:00Z"
-        _reject(f"{field}.ts", "is missing or not an ISO 8601 time", fix)
+        reject_field(f"{field}.ts", "is missing or not an ISO 8601 time", fix)
     for name in _CONTEXT_FIELDS:
         if not _is_storable(found.get(name)):
-            _reject(
+            reject_field(
                 f"{field}.{name}", "is missing or not plain text", 'set it to a string, or to ""'
             )
     _check_data(kind, found.get("data"), f"{field}.data")
     envelope = _envelope(found, field)
     if "fingerprint" in found and found["fingerprint"] != envelope.fingerprint:
         fix = f"leave it out, or set it to {envelope.fingerprint}"
-        _reject(f"{field}.fingerprint", "does not match the rest of the envelope", fix)
+        reject_field(f"{field}.fingerprint", "does not match the rest of the envelope", fix)
     return envelope
 
 
@@ -114,7 +243,7 @@ def compose(  # noqa: PLR0913 - an envelope has these parts
     Omits data that is None. Raises InvalidArgument naming the field.
     """
     if kind not in KINDS:
-        _reject("type", f"{_quoted(kind)} is not an envelope type", f"use {', '.join(FIELDS)}")
+        reject_field("type", f"{_quoted(kind)} is not an envelope type", f"use {', '.join(FIELDS)}")
     # Known fields in schema order; unknown ones are kept here and rejected below.
     names = dict.fromkeys([*FIELDS[kind], *data])
     kept = {name: data[name] for name in names if data.get(name) is not None}
@@ -151,19 +280,20 @@ def head(text: str) -> str:
 def _check_data(kind: str, data: object, field: str) -> None:
     schema = FIELDS[kind]
     if not isinstance(data, dict):
-        _reject(field, "is missing or not an object", f"set it to {{{', '.join(schema)}}}")
+        reject_field(field, "is missing or not an object", f"set it to {{{', '.join(schema)}}}")
     for name in data:
         if name not in schema:
             fix = f"remove it; the fields of {kind} are {', '.join(schema)}"
-            _reject(join_path(field, name[:_SHOWN_CHARACTERS]), f"is not a field of {kind}", fix)
+            reject_field(
+                join_path(field, name[:_SHOWN_CHARACTERS]), f"is not a field of {kind}", fix
+            )
     for name, rule in schema.items():
         if name not in data:
             if rule.is_required:
-                _reject(f"{field}.{name}", "is missing", f"set it to {rule.description}")
+                reject_field(f"{field}.{name}", "is missing", f"set it to {rule.description}")
         elif not rule.accepts(data[name]):
-            _reject(
-                f"{field}.{name}", f"must be {rule.description}", f"set it to {rule.description}"
-            )
+            wanted = rule.description
+            reject_field(f"{field}.{name}", f"must be {wanted}", f"set it to {wanted}")
 
 
 # --- reading and writing -------------------------------------------------------------------------
@@ -183,11 +313,11 @@ def _read(content: str, field: str) -> dict[str, Any]:
     """Return the JSON object in a text; raise InvalidArgument for any other text."""
     fix = f"send a JSON object {{{', '.join(_KEYS)}}} as text"
     if not is_text(content) or not _may_be_object(content):
-        _reject(field, "is not an envelope, a JSON object with a type", fix)
+        reject_field(field, "is not an envelope, a JSON object with a type", fix)
     try:
         found = loads(content)
     except InvalidJson as exc:
-        _reject(field, f"is {exc.message}", exc.fix)
+        reject_field(field, f"is {exc.message}", exc.fix)
     assert isinstance(found, dict), type(found)
     return found
 
@@ -206,7 +336,7 @@ def _fingerprint(found: Mapping[str, Any], field: str) -> str:
             type=found["type"], mode=mode, repo=repo, branch=branch, data=found["data"]
         )
     except NotCanonical as exc:
-        _reject(f"{field}.{exc.path}", exc.message.removeprefix(f"{exc.path}: "), exc.fix)
+        reject_field(f"{field}.{exc.path}", exc.message.removeprefix(f"{exc.path}: "), exc.fix)
 
 
 def _check_numbers(data: object, field: str) -> None:
@@ -218,13 +348,15 @@ def _check_numbers(data: object, field: str) -> None:
     while waiting:
         value, way = waiting.pop()
         if len(way) > DEPTH_MAX:
-            _reject(field, f"is nested deeper than {DEPTH_MAX} levels", "flatten it")
+            reject_field(field, f"is nested deeper than {DEPTH_MAX} levels", "flatten it")
         if isinstance(value, dict):
             waiting += [(each, (*way, name)) for name, each in value.items()]
         elif isinstance(value, list):
             waiting += [(each, (*way, index)) for index, each in enumerate(value)]
         elif isinstance(value, float) and abs(value) >= INTEGER_MAX:
-            _reject(reduce(join_path, way, field), "is a number beyond ±2^53", "send it as text")
+            reject_field(
+                reduce(join_path, way, field), "is a number beyond ±2^53", "send it as text"
+            )
 
 
 def _to_json(found: Mapping[str, object]) -> str:
@@ -234,8 +366,3 @@ def _to_json(found: Mapping[str, object]) -> str:
 
 def _quoted(text: str) -> str:
     return repr(text[:_SHOWN_CHARACTERS])
-
-
-def _reject(field: str, problem: str, fix: str) -> NoReturn:
-    message = f"{field}: {problem}"
-    raise InvalidArgument(message, fix=fix, field=field)

@@ -1,4 +1,4 @@
-"""Memory calls: retries and logging for every client call, in one layer.
+"""Memory calls: retries and logging for every client call, in one layer; other log events.
 
 Every memory write is idempotent, so a call with an unknown outcome is retried too. Log lines
 contain the key, the duration and the number of retries, never content.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Final, Self, TypeVar
 
@@ -103,7 +103,7 @@ class MemoryCall:
                 if STATUS_OF_CODE.get(code) in _REJECTION_STATUSES
                 else logging.ERROR
             )
-        _log.log(level, "memory %s", self._event, extra={"event": self._event, "facts": facts})
+        log_event(level, self._event, facts)
 
     def _shown_key(self) -> str:
         """Return the key for the log: redacted and truncated."""
@@ -111,6 +111,11 @@ class MemoryCall:
         if len(clean) <= KEY_CHARACTERS_MAX:
             return clean
         return f"{clean[:KEY_CHARACTERS_MAX]}…{_hash8(clean)}"
+
+
+def log_event(level: int, event: str, facts: Mapping[str, object]) -> None:
+    """Log an event of `system.log_events.MEMORY`, or a call, with its fields."""
+    _log.log(level, "memory %s", event, extra={"event": event, "facts": facts})
 
 
 def _hash8(text: str) -> str:

@@ -141,7 +141,7 @@ class WriteResult:
     relations: tuple[RelationResult, ...]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class AffectedCounts:
     """How many items a removal or a restoration changed."""
 
@@ -150,10 +150,10 @@ class AffectedCounts:
     relations: int
 
 
-# --- stored data ---------------------------------------------------------------------------------
+# --- stored data: the fields of each class are the columns of its rows, in this order -------------
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Observation:
     """One fact about an entity, with its origin."""
 
@@ -170,20 +170,20 @@ class Observation:
     created_at: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Entity:
     """A node with its observations, oldest first."""
 
     id: EntityId
     name: str
     entity_type: str
-    observations: tuple[Observation, ...]
     source: str
     run: str | None
     created_at: str
+    observations: tuple[Observation, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Relation:
     """A directed, typed edge between two entities."""
 
@@ -216,7 +216,7 @@ class ChangeAction(StrEnum):
     RESTORED = "restored"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class EntityChange:
     """One entry in the history of an entity."""
 
@@ -232,7 +232,7 @@ class EntityChange:
     run: str | None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class GraphCounts:
     """Numbers of entities, observations and relations in the graph."""
 

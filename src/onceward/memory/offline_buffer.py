@@ -26,7 +26,7 @@ from onceward.errors import (
 )
 from onceward.journal import atomic_file
 from onceward.journal.file_lock import open_locked, unlock_and_close
-from onceward.memory.memory_log import log_event
+from onceward.memory.memory_calls import log_event
 from onceward.system import Clock, Files, OpenFile, SystemClock, SystemFiles
 
 RECORDS_MAX: Final = 10_000
@@ -154,7 +154,7 @@ class Buffer:
             self._files.make_directories(self.directory / REJECTED_DIRECTORY)
             self._files.replace(path, self.directory / REJECTED_DIRECTORY / name)
             code = exc.code if isinstance(exc, OncewardError) else type(exc).__name__
-            log_event(logging.WARNING, {"event": "buffer.refused", "key": name, "error": code})
+            log_event(logging.WARNING, "buffer.refused", {"key": name, "error": code})
         else:
             # After a crash here the record is replayed again, which is idempotent.
             self._files.remove(path)

@@ -15,11 +15,16 @@ from typing import Any, Final, TypeVar
 
 from onceward.client import Onceward
 from onceward.errors import OncewardError, OutcomeUnknown, StoreUnavailable
-from onceward.memory.buffer_replay import MakeMemory, RecordContext, buffer_record, replay
+from onceward.memory.buffered_records import (
+    MakeMemory,
+    RecordContext,
+    buffer_record,
+    replay,
+    validate_offline,
+)
 from onceward.memory.client import Memory
-from onceward.memory.memory_log import log_event
+from onceward.memory.memory_calls import log_event
 from onceward.memory.offline_buffer import Buffer
-from onceward.memory.offline_names import validate_offline
 from onceward.memory.serialization import JsonObject
 from onceward.retries import retrying
 from onceward.stores import migrate
@@ -159,7 +164,7 @@ class CircuitBreaker:
             if is_new:
                 self._failed, self._logged_at = 0, self._clock.monotonic()
         if is_new:
-            self._log(logging.ERROR, {"event": "store.unavailable", "error": error.code})
+            self._log(logging.ERROR, "store.unavailable", {"error": error.code})
         self._recover()
 
     # --- recovering ------------------------------------------------------------------------------
@@ -185,7 +190,7 @@ class CircuitBreaker:
                 self._count()
             else:
                 if replayed:
-                    self._log(logging.WARNING, {"event": "buffer.replayed", "records": replayed})
+                    self._log(logging.WARNING, "buffer.replayed", {"records": replayed})
                 with self._lock:
                     # A call may have tripped the breaker again since the probe.
                     if self._error is None and not self._pending():
@@ -200,7 +205,7 @@ class CircuitBreaker:
         with self._lock:
             was_away, self._error = self._error is not None, None
         if was_away:
-            self._log(logging.WARNING, {"event": "store.available", "failed": self._failed})
+            self._log(logging.WARNING, "store.available", {"failed": self._failed})
 
     def _replay(self, call: Mapping[str, Any]) -> None:
         self._run_with_retries(lambda: replay(call, self._make_memory))
@@ -240,7 +245,7 @@ class CircuitBreaker:
             if is_due:
                 self._logged_at = now
         if is_due:
-            self._log(logging.WARNING, {"event": "store.still_unavailable", "failed": self._failed})
+            self._log(logging.WARNING, "store.still_unavailable", {"failed": self._failed})
 
-    def _log(self, level: int, event: Mapping[str, object]) -> None:
-        log_event(level, {"buffered": self._pending(), **event})
+    def _log(self, level: int, event: str, facts: Mapping[str, object]) -> None:
+        log_event(level, event, {"buffered": self._pending(), **facts})

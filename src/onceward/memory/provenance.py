@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from onceward.errors import EntityMissing
-from onceward.memory.entity_types import type_of
+from onceward.memory.entity_names import type_of
+from onceward.memory.fact_text import BudgetedText, quoted
 from onceward.memory.graph import Graph
 from onceward.memory.models import Entity, Observation, Relation
-from onceward.memory.token_budget import BudgetedText, quoted
 
 #: Limits for facts and relations, newest first, and for the entities of a chain.
 FACTS_MAX: Final = 50

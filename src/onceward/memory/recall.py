@@ -10,14 +10,12 @@ from datetime import datetime
 from typing import Any, Final
 
 from onceward.memory.entity_lookup import LookupResult, MatchMethod, find
-from onceward.memory.entity_types import type_of
-from onceward.memory.envelope import parse
-from onceward.memory.fact_schema import RESULTS
-from onceward.memory.fix_evidence import KnownFix, parse_time
+from onceward.memory.entity_names import type_of
+from onceward.memory.envelope import RESULTS, parse
+from onceward.memory.fact_text import BudgetedText, quoted, relative_time
 from onceward.memory.graph import Graph
-from onceward.memory.models import Entity
-from onceward.memory.related_entities import RelatedEntities, find_related
-from onceward.memory.token_budget import BudgetedText, quoted, relative_time
+from onceward.memory.models import Entity, Subgraph
+from onceward.memory.related_entities import KnownFix, RelatedEntities, find_related, parse_time
 from onceward.system import Clock, SystemClock
 
 _FIXES_SHOWN: Final = 3
@@ -48,7 +46,8 @@ def recall(graph: Graph, text: str, *, clock: Clock | None = None) -> Recall:
     if not found.entities:
         output = "Memory: nothing is recorded about this."
         return Recall(text=output, how=found.how, names=(), node_ids=(), fixes=())
-    related = find_related(graph, found)
+    subgraph = Subgraph(entities=found.entities, relations=found.relations)
+    related = find_related(graph, subgraph)
     nodes: dict[str, int] = {each.name: each.id for each in (*found.entities, *related.issues)}
     nodes |= {each.name: each.node_id for each in related.fixes}
     nodes |= {each.name: each.id for each in related.docs}

@@ -7,20 +7,49 @@ and fingerprints never contain them and repeated records are equal.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from onceward.errors import EntityMissing, InvalidArgument
+from onceward.errors import EntityMissing
+from onceward.errors.arguments import reject_field
 from onceward.keys.names import file_path
 from onceward.keys.stable import doc_key, fix_key, fp8, run_key
-from onceward.memory.entity_names import command_line, issue_name
-from onceward.memory.entity_types import TYPES, type_of
-from onceward.memory.envelope import compose, head, parse
-from onceward.memory.fact_schema import FIELDS, is_timestamp
+from onceward.memory.entity_names import (
+    TYPES,
+    command_line,
+    is_timestamp,
+    issue_name,
+    relation_problem,
+    type_of,
+)
+from onceward.memory.envelope import FIELDS, compose, head, parse
 from onceward.memory.graph import Graph
-from onceward.memory.models import NewEntity, WriteOrigin
-from onceward.memory.record_arguments import RecordArguments
-from onceward.memory.record_write import Recorded, link, observe, record
+from onceward.memory.input_parsing import RecordArguments, RelatedEntity
+from onceward.memory.models import (
+    EntityResult,
+    Link,
+    NewEntity,
+    NewObservations,
+    RelationResult,
+    WriteBatch,
+    WriteOrigin,
+    WriteStatus,
+)
 from onceward.system import Clock, SystemClock, timestamp
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Recorded:
+    """The effect of a record on its entity, observation and relations."""
+
+    name: str
+    #: The stored type; an existing entity keeps its own.
+    entity_type: str
+    entity: WriteStatus
+    observation: WriteStatus
+    #: Rejected relations have a reason; the others are stored.
+    relations: tuple[RelationResult, ...] = ()
+    #: Other entities that were created, such as the tools of a run.
+    related: tuple[EntityResult, ...] = ()
 
 
 class Recorder:
@@ -68,9 +97,9 @@ class Recorder:
         `started_at` is part of the run's name: pass the same value when you repeat the call.
         """
         if not is_timestamp(started_at):
-            message = f"started_at: {started_at!r:.60} is not an ISO 8601 date with a time"
+            problem = f"{started_at!r:.60} is not an ISO 8601 date with a time"
             fix = "pass when the run began, such as 2026-02-06T12:00:00Z"
-            raise InvalidArgument(message, fix=fix, field="started_at")
+            reject_field("started_at", problem, fix)
         name = run_key(started_at, self._fp8(cmd, cwd, exit_code, stdout_head, stderr_head))
         performer = self._arguments.text("mode", mode or self._mode)
         data = {
@@ -88,7 +117,7 @@ class Recorder:
         named += self._arguments.related_entities("TOUCHES", "File", "files", paths)
         entity = NewEntity(name=name, entity_type="Run", observations=(content,))
         origin = replace(self._origin, run=self._origin.run or name)
-        return record(self._graph, entity, origin, named=named)
+        return self._record(entity, origin, named=named)
 
     def command(  # noqa: PLR0913 - the execution of a command has these parts
         self,
@@ -118,8 +147,8 @@ class Recorder:
         content = self._envelope("command.exec", data, ts)
         entity = NewEntity(name=name, entity_type="Command", observations=(content,))
         within = self._arguments.non_empty_text("run", run) if run else None
-        links = [link(within, "EXECUTES", name)] if within else []
-        return record(self._graph, entity, self._origin_for(within), links=links)
+        links = [_link(within, "EXECUTES", name)] if within else []
+        return self._record(entity, self._origin_for(within), links=links)
 
     def error(  # noqa: PLR0913 - an issue has these parts
         self,
@@ -148,14 +177,11 @@ class Recorder:
         causes = [dependency] if dependency else []
         named = self._arguments.related_entities("CAUSED_BY", "Dependency", "dependency", causes)
         named += self._arguments.related_entities("ABOUT", "Concept", "concepts", concepts)
-        links = (
-            [link(self._arguments.non_empty_text("command", command), "EMITS", name)]
-            if command
-            else []
-        )
+        emitter = self._arguments.non_empty_text("command", command) if command else None
+        links = [_link(emitter, "EMITS", name)] if emitter else []
         entity_type = "Warning" if is_warning else "Error"
         entity = NewEntity(name=name, entity_type=entity_type, observations=(content,))
-        return record(self._graph, entity, self._origin_for(), links=links, named=named)
+        return self._record(entity, self._origin, links=links, named=named)
 
     def fix(  # noqa: PLR0913 - a fix has these parts
         self,
@@ -182,13 +208,13 @@ class Recorder:
         }
         content = self._envelope("fix.apply", data, ts)
         name = fix_key(target, strategy=data["strategy"], changes=data["changes"])
-        links = [link(name, "RESOLVES" if type_of(target) == "Error" else "MITIGATES", target)]
+        links = [_link(name, "RESOLVES" if type_of(target) == "Error" else "MITIGATES", target)]
         sources = self._arguments.text_list("docs", docs)
-        links += [link(name, "DERIVED_FROM", each) for each in sources if type_of(each) == "Doc"]
+        links += [_link(name, "DERIVED_FROM", each) for each in sources if type_of(each) == "Doc"]
         urls = [each for each in sources if type_of(each) != "Doc"]
         named = [("DERIVED_FROM", self._doc_entity(url, ts)) for url in urls]
         entity = NewEntity(name=name, entity_type="Fix", observations=(content,))
-        return record(self._graph, entity, self._origin_for(), links=links, named=named)
+        return self._record(entity, self._origin, links=links, named=named)
 
     def outcome(  # noqa: PLR0913 - the outcome of a fix has these parts
         self,
@@ -203,10 +229,8 @@ class Recorder:
         """Record the outcome of a fix, as an observation of the fix, which must exist."""
         name = self._arguments.non_empty_text("fix", fix)
         if type_of(name) != "Fix":
-            message = f"fix: {name[:80]!r} is not the name of a fix"
-            raise InvalidArgument(
-                message, fix="pass the name that record_fix returned", field="fix"
-            )
+            problem = f"{name[:80]!r} is not the name of a fix"
+            reject_field("fix", problem, "pass the name that record_fix returned")
         data = {
             "fixId": name,
             "status": self._arguments.text("status", status),
@@ -214,8 +238,14 @@ class Recorder:
             "durationToVerify": duration_to_verify,
             "sideEffects": self._arguments.json("side_effects", side_effects),
         }
-        return observe(
-            self._graph, name, self._envelope("fix.outcome", data, ts), self._origin_for()
+        content = self._envelope("fix.outcome", data, ts)
+        observed = NewObservations(entity_name=name, contents=(content,))
+        [fact] = self._graph.write(WriteBatch(observations=(observed,)), self._origin).observations
+        return Recorded(
+            name=fact.entity_name,
+            entity_type="Fix",
+            entity=WriteStatus.KNOWN,
+            observation=fact.status,
         )
 
     def doc(  # noqa: PLR0913 - a document has these parts
@@ -248,11 +278,42 @@ class Recorder:
         given = {name: self._arguments.text(name, text) for name, text in arguments.items() if text}
         entity = self._doc_entity(self._arguments.non_empty_text("url", url), ts, given)
         named = self._arguments.related_entities("REFERENCES", "Concept", "concepts", concepts)
-        return record(self._graph, entity, self._origin_for(), named=named)
+        return self._record(entity, self._origin, named=named)
 
-    # --- shared helpers --------------------------------------------------------------------------
+    # --- writing ---------------------------------------------------------------------------------
 
-    def _origin_for(self, run: str | None = None) -> WriteOrigin:
+    def _record(
+        self,
+        entity: NewEntity,
+        origin: WriteOrigin,
+        *,
+        links: Sequence[Link] = (),
+        named: Sequence[RelatedEntity] = (),
+    ) -> Recorded:
+        """Write an entity with one observation, its related entities and its relations.
+
+        Relations outside the vocabulary are rejected whatever the graph's validation mode is.
+        """
+        asked = [*links, *(_link(entity.name, relation, other.name) for relation, other in named)]
+        refused = [refusal for each in dict.fromkeys(asked) if (refusal := _refusal(each))]
+        impossible = {each.link for each in refused}
+        possible = tuple(each for each in asked if each not in impossible)
+        # Entities without a valid relation are not created.
+        ends = {each.to_name for each in possible}
+        others = (other for _, other in named if other.name in ends)
+        batch = WriteBatch(entities=(entity, *others), relations=possible, is_best_effort=True)
+        written = self._graph.write(batch, origin)
+        own, *rest = written.entities
+        return Recorded(
+            name=own.name,
+            entity_type=own.entity_type,
+            entity=own.status,
+            observation=written.observations[0].status,
+            relations=(*written.relations, *refused),
+            related=tuple(each for each in rest if each.status is not WriteStatus.KNOWN),
+        )
+
+    def _origin_for(self, run: str | None) -> WriteOrigin:
         """Return the origin of a write; a run that is not recorded is left out."""
         if run is None or self._origin.run or type_of(run) != "Run":
             return self._origin
@@ -315,6 +376,19 @@ class Recorder:
             data["accessed_at"] = next(filter(is_date, same), day)
         content = self._envelope("doc.note", data, ts)
         return NewEntity(name=name, entity_type="Doc", observations=(content,))
+
+
+def _link(from_name: str, relation_type: str, to_name: str) -> Link:
+    return Link(from_name=from_name, to_name=to_name, relation_type=relation_type)
+
+
+def _refusal(asked: Link) -> RelationResult | None:
+    """Return the result of a relation that the vocabulary does not allow; else None."""
+    problem = relation_problem(asked.from_name, asked.relation_type, asked.to_name)
+    if problem is None:
+        return None
+    _, message, fix = problem
+    return RelationResult(link=asked, status=WriteStatus.REFUSED, reason=f"{message}; {fix}")
 
 
 def _timeless(note: Mapping[str, object]) -> dict[str, object]:

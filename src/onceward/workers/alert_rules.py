@@ -7,10 +7,11 @@ import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, NoReturn, TypeVar
+from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
 from onceward.errors import FileMissing, InvalidArgument
+from onceward.errors.arguments import reject_field
 from onceward.stores.store_urls import home
 from onceward.system import mapped_os_errors
 from onceward.workers.alert_models import DEFAULT_RULES, KINDS, WINDOWED, AlertRule, Kind
@@ -169,9 +170,3 @@ def check_names(field: str, table: Mapping[str, Any], allowed: tuple[str, ...]) 
         if name not in allowed:
             problem = f"is unknown; the known names are {', '.join(allowed)}"
             reject_field(f"{field}{name}", problem, "correct its name, or omit it")
-
-
-def reject_field(field: str, problem: str, fix: str) -> NoReturn:
-    """Raise the error for one field."""
-    message = f"{field}: {problem}"
-    raise InvalidArgument(message, fix=fix, field=field)

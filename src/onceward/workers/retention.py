@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Final
 
-from onceward.workers.alert_rules import check_names, number, read_config, reject_field
+from onceward.errors.arguments import reject_field
+from onceward.workers.alert_rules import check_names, number, read_config
 
 DAY_SECONDS: Final = 24 * 3600.0
 TABLE: Final = "keep"

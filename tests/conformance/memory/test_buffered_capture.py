@@ -11,7 +11,7 @@ import pytest
 
 from onceward.client import Onceward
 from onceward.memory import Memory
-from onceward.memory.buffer_replay import buffer_capture, buffer_fix, memory_factory, replay
+from onceward.memory.buffered_records import buffer_capture, buffer_fix, memory_factory, replay
 from onceward.memory.capture.command_capture import CommandContext, capture
 from onceward.memory.capture.run_command import CommandResult
 from onceward.memory.envelope import parse

@@ -9,8 +9,8 @@ import pytest
 from onceward.client import Onceward
 from onceward.errors import Conflict, DiskFull, InvalidArgument
 from onceward.memory import Graph, Link, Memory, NewEntity, Removal, WriteBatch
-from onceward.memory import jsonl_export as exporting_module
-from onceward.memory.jsonl_export import ExportProgress, export, new_file
+from onceward.memory import jsonl_format as exporting_module
+from onceward.memory.jsonl_format import ExportProgress, export, new_file
 from onceward.memory.jsonl_import import import_file
 from onceward.system.redaction import Redactor
 

@@ -14,7 +14,7 @@ from onceward.client import open as open_handle
 from onceward.errors import DiskFull, FileMissing, StoreBusy, WrongPath
 from onceward.memory import Memory
 from onceward.memory import jsonl_import as importing_module
-from onceward.memory.graph import index_merge
+from onceward.memory.graph import graph_transaction
 from onceward.memory.jsonl_import import ImportProblem, ImportProgress, import_file
 from onceward.system import ManualClock, crash_points
 from onceward.system.redaction import Redactor
@@ -299,7 +299,7 @@ def test_after_an_import_there_is_one_index_of_words(
     ow: Onceward, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A search need not look through a layer for every batch; in as many steps as it takes."""
-    monkeypatch.setattr(index_merge, "_PAGES", 1)
+    monkeypatch.setattr(graph_transaction, "_PAGES", 1)
     monkeypatch.setattr(importing_module, "MERGE_FROM", 1)
     file = File(tmp_path / "memory.jsonl", Memory(ow))
     for number in range(6):
@@ -321,7 +321,7 @@ def test_a_merge_that_cannot_be_does_not_spoil_an_import(
     def refused(*_: object) -> bool:
         raise error
 
-    monkeypatch.setattr(index_merge, "_merged", refused)
+    monkeypatch.setattr(graph_transaction, "_merged", refused)
     monkeypatch.setattr(importing_module, "MERGE_FROM", 1)
     file = File(tmp_path / "memory.jsonl", Memory(ow))
     file.holds(entity("last", "a fact"))

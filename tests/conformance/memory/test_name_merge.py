@@ -7,7 +7,8 @@ import pytest
 
 from onceward.client import Onceward
 from onceward.errors import Conflict, InvalidArgument
-from onceward.memory.graph import Graph, graph_writes, name_merge, soft_delete
+from onceward.memory.graph import Graph, graph_writes, soft_delete
+from onceward.memory.graph.graph_transaction import GraphTransaction
 from onceward.memory.models import (
     Link,
     NewObservations,
@@ -16,7 +17,6 @@ from onceward.memory.models import (
     WriteBatch,
     WriteOrigin,
 )
-from onceward.stores import Transaction
 from tests.support.graph_writes import create, edges, entity, link, observe, relate, shown
 
 SPELLINGS = ("concept#Rate Limiting", "concept#rate_limiting", "concept#rate-limiting")
@@ -280,14 +280,14 @@ def test_h62_an_undo_locks_all_it_touches_at_once(
     merge = graph.merge_names().id
     assert merge is not None
     locked: list[list[str]] = []
+    query = GraphTransaction.query
 
-    def noted(tx: Transaction, name: str, /, **params: Any) -> list[tuple[Any, ...]]:
+    def noted(tx: GraphTransaction, name: str, /, **params: Any) -> list[tuple[Any, ...]]:
         if name == "memory_entity_lock":
             locked.append(sorted(params["names"]))
-        return graph_writes.query(tx, name, **params)
+        return query(tx, name, **params)
 
-    monkeypatch.setattr(name_merge, "query", noted)
-    monkeypatch.setattr(soft_delete, "query", noted)
+    monkeypatch.setattr(GraphTransaction, "query", noted)
     graph.undo_merge(merge)
     assert locked[0] == ["a", CANONICAL]
     assert {name for names in locked for name in names} == set(locked[0])

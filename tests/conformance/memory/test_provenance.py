@@ -7,6 +7,7 @@ import pytest
 from onceward.errors import EntityMissing
 from onceward.keys import doc_key
 from onceward.memory import serialization
+from onceward.memory.fact_text import TOKENS_MAX, tokens
 from onceward.memory.graph import Graph
 from onceward.memory.models import Link, NewEntity, Removal, Validation, WriteBatch, WriteOrigin
 from onceward.memory.provenance import (
@@ -16,7 +17,6 @@ from onceward.memory.provenance import (
     explain,
 )
 from onceward.memory.recorder import Recorder
-from onceward.memory.token_budget import TOKENS_MAX, tokens
 from onceward.system import ManualClock
 from onceward.system.redaction import Redactor
 from tests.support import memory_records

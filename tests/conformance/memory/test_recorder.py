@@ -16,8 +16,7 @@ from onceward.memory.models import (
     WriteOrigin,
     WriteStatus,
 )
-from onceward.memory.record_write import Recorded
-from onceward.memory.recorder import Recorder
+from onceward.memory.recorder import Recorded, Recorder
 from onceward.system import ManualClock
 from onceward.system.redaction import Redactor
 from tests.support import memory_records

@@ -9,8 +9,7 @@ from onceward.client import Onceward
 from onceward.errors import InvalidArgument
 from onceward.memory.graph import Graph
 from onceward.memory.models import Validation, WriteStatus
-from onceward.memory.record_write import Recorded
-from onceward.memory.recorder import Recorder
+from onceward.memory.recorder import Recorded, Recorder
 from onceward.system.redaction import Redactor
 from tests.support import memory_records
 from tests.support.memory_records import ISSUE, STARTED_AT, URL, facts, fates

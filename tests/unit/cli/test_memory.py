@@ -225,7 +225,7 @@ def test_h63_captures_wait_on_disk_while_the_store_is_away(
             raise error
 
         # Imported while this is patched, it would keep what fails.
-        import_module("onceward.memory.buffer_replay")
+        import_module("onceward.memory.buffered_records")
         patch.setattr("onceward.memory.capture.command_capture.capture", fail)
         ran = run("memory", "capture", "--", "true")
         assert ran.code == 0

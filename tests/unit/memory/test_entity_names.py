@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 
 from onceward.errors import InvalidArgument
 from onceward.keys import canonical_command, error_key, warning_key
-from onceward.memory.entity_names import ISSUE_BYTES_MAX, command_line, issue_name
-from onceward.memory.entity_types import check_entity
+from onceward.memory.entity_names import ISSUE_BYTES_MAX, check_entity, command_line, issue_name
 from onceward.memory.models import NAME_BYTES_MAX
 from onceward.system.redaction import Redactor
 

@@ -6,7 +6,7 @@ import pytest
 
 from onceward.errors import InvalidArgument
 from onceward.keys import command_key, doc_key, error_key, fix_key, fp8, run_key, warning_key
-from onceward.memory.entity_types import RELATIONS, TYPES, check_entity, check_relation, type_of
+from onceward.memory.entity_names import RELATIONS, TYPES, check_entity, check_relation, type_of
 
 FP8 = fp8(cmd="pytest -q", cwd="/src", exit_code=1)
 #: A right name of each type.

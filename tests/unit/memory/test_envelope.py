@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from onceward.errors import InvalidArgument
 from onceward.keys import envelope_fingerprint
 from onceward.memory import envelope
-from onceward.memory.fact_schema import FIELDS
+from onceward.memory.envelope import FIELDS
 from onceward.system.redaction import Redactor
 
 TS = "2026-02-06T12:00:00Z"

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from onceward.memory.fix_evidence import KnownFix, parse_time, ranked
+from onceward.memory.related_entities import KnownFix, parse_time, ranked
 
 PLAIN = KnownFix(
     name="fix#err#boom#00000000",

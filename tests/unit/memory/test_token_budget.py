@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onceward.memory.token_budget import BudgetedText, quoted, relative_time, tokens
+from onceward.memory.fact_text import BudgetedText, quoted, relative_time, tokens
 
 NOW = datetime(2026, 2, 6, tzinfo=UTC)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from onceward.memory.graph.search_ranking import is_in, score
+from onceward.memory.graph.graph_search import is_in, score
 from onceward.memory.graph.tokenizer import (
     WORD_CHARACTERS_MAX,
     WORDS_MAX,

@@ -8,8 +8,8 @@ import orjson
 import pytest
 
 from onceward.errors import InvalidArgument
-from onceward.memory.mcp import tool_results
-from onceward.memory.mcp.tool_results import RESULT_BYTES_MAX, fitting, fitting_page, pretty
+from onceward.memory.mcp import tool_handlers
+from onceward.memory.mcp.tool_handlers import RESULT_BYTES_MAX, fitting, fitting_page, pretty
 
 Shape = dict[str, Any]
 
@@ -109,7 +109,7 @@ def test_names_alone_that_are_too_many_are_refused() -> None:
 
 def test_relations_are_truncated_after_facts(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is left of the answer goes to the newest relations."""
-    monkeypatch.setattr(tool_results, "RESULT_BYTES_MAX", 2_000)
+    monkeypatch.setattr(tool_handlers, "RESULT_BYTES_MAX", 2_000)
     whole = graph(1, 1, 10)
     whole["relations"] = [{"from": "e0", "to": f"e{each}"} for each in range(500)]
     cut = fitting(whole)

@@ -16,7 +16,6 @@ from pathlib import PurePath
 from typing import Any, Final, TypeVar
 
 from onceward.errors import EntityMissing, InvalidArgument
-from onceward.memory.capture.batched_records import BatchingGraph
 from onceward.memory.capture.error_detection import detect
 from onceward.memory.capture.fix_verification import FixVerdict, ObservedRun, verify_fixes
 from onceward.memory.capture.issues import Issue, strip_control_characters
@@ -24,9 +23,9 @@ from onceward.memory.capture.run_command import CommandResult
 from onceward.memory.client import Memory
 from onceward.memory.entity_names import command_line, issue_name
 from onceward.memory.graph import Graph
+from onceward.memory.graph.graph import UnwrittenGraph
 from onceward.memory.models import WriteOrigin, WriteStatus
-from onceward.memory.record_write import Recorded
-from onceward.memory.recorder import Recorder
+from onceward.memory.recorder import Recorded, Recorder
 
 #: The source of captured items.
 SOURCE: Final = "capture"
@@ -159,7 +158,7 @@ class _Capture:
 
     def _write(self, *, is_judging: bool) -> Captured:
         context = self._context
-        gathering = BatchingGraph(self._graph)
+        gathering = UnwrittenGraph(self._graph, WriteStatus.CREATED)
         recorder = Recorder(
             gathering,
             origin=WriteOrigin(source=SOURCE),

@@ -2,7 +2,7 @@
 
 A fix is verified if the command that emitted the issue succeeds without it. It has failed if the
 issue recurs before any verification. Only the same command in the same directory counts. Each
-attempt of a fix is judged once.
+attempt of a fix is judged once; a fix that a person reports again may be a new attempt.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
-from onceward.memory.entity_lookup import LookupResult, MatchMethod
+from onceward.memory.client import Memory
 from onceward.memory.entity_names import command_line
 from onceward.memory.envelope import Envelope, parse
-from onceward.memory.fix_evidence import observed_at, parse_time
 from onceward.memory.graph import Graph
 from onceward.memory.models import Entity, Observation, Relation
-from onceward.memory.related_entities import find_related
+from onceward.memory.related_entities import find_related, observed_at, parse_time
+from onceward.memory.serialization import JsonObject
 
 #: Limits for earlier results of a command, their issues and their fixes.
 COMMANDS_MAX: Final = 50
@@ -127,10 +127,7 @@ def _last_seen(graph: Graph, issue: str) -> datetime:
     found = graph.open([issue])
     if not found.entities:
         return parse_time(None)
-    subject = LookupResult(
-        how=MatchMethod.EXACT_KEY, entities=found.entities, relations=found.relations
-    )
-    return find_related(graph, subject).last_seen
+    return find_related(graph, found).last_seen
 
 
 def _attempt_number(applied: Envelope) -> int:
@@ -184,3 +181,14 @@ def _observation_time(observation: Observation) -> datetime:
 def _is_same_repo(repo: str, other: str) -> bool:
     """Return whether two repositories may be equal; an unknown one matches any."""
     return not repo or not other or repo == other
+
+
+def apply_fix(memory: Memory, **facts: Any) -> JsonObject:  # noqa: ANN401 - those of record_fix
+    """Record a fix, as a new attempt if its issue recurred since the last outcome.
+
+    Idempotent for the same `ts`.
+    """
+    recorded = memory.record_fix(**facts)
+    is_applied = facts.get("result", "applied") == "applied"
+    attempt = next_attempt(memory.graph, recorded["name"]) if is_applied else None
+    return recorded if attempt is None else memory.record_fix(**facts, attempt=attempt)

@@ -7,30 +7,39 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any
 
 from onceward.errors import EntityMissing, InvalidArgument
 from onceward.keys.names import canonical_name
-from onceward.memory.graph import graph_writes, name_merge, soft_delete
-from onceward.memory.graph.graph_reads import GraphReader
+from onceward.memory.entity_names import type_of
+from onceward.memory.graph import name_merge
+from onceward.memory.graph.graph_reads import NAME_UPPER_BOUND, GraphReader, check_limit
 from onceward.memory.graph.graph_search import GraphSearcher
-from onceward.memory.graph.index_merge import merge_words
+from onceward.memory.graph.graph_transaction import GraphTransaction, change_graph, merge_words
+from onceward.memory.graph.graph_writes import write_batch
+from onceward.memory.graph.soft_delete import check_restore, remove_batch, restore_change
 from onceward.memory.graph.write_validation import Validator
 from onceward.memory.models import (
     ENTITIES_MAX,
     AffectedCounts,
+    ChangeAction,
     ChangeId,
     Entity,
     EntityChange,
+    EntityId,
+    EntityResult,
     GraphCounts,
+    ObservationResult,
+    RelationResult,
     Removal,
     Subgraph,
     Validation,
     WriteBatch,
     WriteOrigin,
     WriteResult,
+    WriteStatus,
 )
-from onceward.stores import Store
+from onceward.stores import Row, Store
+from onceward.system.crash_points import crash_point
 from onceward.system.redaction import Redactor
 
 _NO_ORIGIN = WriteOrigin()
@@ -69,9 +78,12 @@ class Graph:
     def write(self, batch: WriteBatch, origin: WriteOrigin = _NO_ORIGIN) -> WriteResult:
         """Store what is missing, in one transaction; idempotent."""
         clean = self._validator.batch(batch)
+        is_best_effort = batch.is_best_effort
         try:
-            return graph_writes.write(
-                self.store, clean, self._clean(origin), is_best_effort=batch.is_best_effort
+            written = change_graph(
+                self.store,
+                self._validator.origin(origin),
+                lambda tx: write_batch(tx, clean, is_best_effort=is_best_effort),
             )
         except EntityMissing as exc:
             old = self._old_spelling(batch, exc.names)
@@ -83,6 +95,8 @@ class Graph:
                 "`onceward memory merge --yes`, then call again"
             )
             raise EntityMissing(exc.names, field=place, fix=fix) from exc
+        crash_point("memory.write.after_commit")
+        return written
 
     def merge_words(self) -> None:
         """Optimise the full-text index after many additions, without blocking other writers."""
@@ -90,7 +104,16 @@ class Graph:
 
     def remove(self, removal: Removal, origin: WriteOrigin = _NO_ORIGIN) -> AffectedCounts:
         """Soft-delete items in one transaction; items that do not exist are ignored."""
-        return soft_delete.remove(self.store, self._validator.removal(removal), self._clean(origin))
+        clean = self._validator.removal(removal)
+
+        def remove(tx: GraphTransaction) -> AffectedCounts:
+            removed = remove_batch(tx, clean)
+            tx.rebuild_index_if_stale()
+            return removed
+
+        removed = change_graph(self.store, self._validator.origin(origin), remove)
+        crash_point("memory.remove.after_commit")
+        return removed
 
     def restore(
         self,
@@ -100,8 +123,15 @@ class Graph:
         origin: WriteOrigin = _NO_ORIGIN,
     ) -> AffectedCounts:
         """Undo a change, or the last deletion of an entity."""
+        check_restore(name, change)
         clean = None if name is None else self.stored_name(name)
-        return soft_delete.restore(self.store, self._clean(origin), name=clean, change=change)
+        restored = change_graph(
+            self.store,
+            self._validator.origin(origin),
+            lambda tx: restore_change(tx, clean, change),
+        )
+        crash_point("memory.restore.after_commit")
+        return restored
 
     def open(self, names: Sequence[str]) -> Subgraph:
         """Return the entities with these names, in order of creation."""
@@ -115,7 +145,7 @@ class Graph:
             for each in self._validator.names(name, f"names[{at}]")
         ]
         with self.store.snapshot():
-            return self._reader.open(wanted)
+            return self._reader.subgraph(self._reader.rows_by_name(wanted))
 
     def read(self, *, limit: int | None = None, cursor: str | None = None) -> Subgraph:
         """Return all entities and relations, in order of creation, page by page."""
@@ -134,7 +164,7 @@ class Graph:
 
     def find(
         self, query: str, *, limit: int | None = None, cursor: str | None = None
-    ) -> tuple[list[tuple[Any, ...]], str | None]:
+    ) -> tuple[list[Row], str | None]:
         """Return rows of the entities that match a query, and the next cursor."""
         return self._searcher.find(self._search_text(query), limit, cursor)
 
@@ -147,17 +177,35 @@ class Graph:
 
         Otherwise, and after a merge, the canonical one.
         """
-        return self._reader.stored(self.candidate_names(name))
+        return self._reader.stored_name(self.candidate_names(name))
 
     def find_by_prefix(self, prefix: str, *, limit: int = 100) -> tuple[Entity, ...]:
         """Return the entities whose names begin with a prefix, newest first."""
         with self.store.snapshot():
-            return self._reader.find_by_prefix(self._search_text(prefix), limit)
+            low = self._search_text(prefix)
+            found = {"low": low, "high": low + NAME_UPPER_BOUND, "limit": limit}
+            return self._reader.entities(self._reader.query("memory_entity_newest", **found))[0]
 
     def history(self, name: str, *, limit: int = 100) -> tuple[EntityChange, ...]:
-        """Return the changes of an entity, newest first; also of a deleted one."""
+        """Return the changes of an entity, newest first; also of a deleted one.
+
+        Includes the changes of variants before they were merged into it.
+        """
         with self.store.snapshot():
-            return self._reader.history(self.stored_name(name), limit)
+            stored = self.stored_name(name)
+            found = self._reader.id_of(stored)
+            if not found:
+                raise EntityMissing([stored], field="name", fix="see `onceward memory search`")
+            wanted = check_limit(limit, ENTITIES_MAX)
+            merged = self._reader.merged_into(found[0][0])
+            rows = [
+                row
+                for number in (found[0][0], *merged)
+                for row in self._reader.query("memory_history", id=number, limit=wanted)
+            ]
+        if merged:
+            rows = sorted(rows, key=lambda row: str(row[1]), reverse=True)[:wanted]
+        return tuple(EntityChange(id_, at, ChangeAction(a), *rest) for id_, at, a, *rest in rows)
 
     # --- names -----------------------------------------------------------------------------------
 
@@ -167,13 +215,13 @@ class Graph:
 
     def merge_names(self, origin: WriteOrigin = _MERGE_ORIGIN) -> name_merge.MergeResult:
         """Merge all variants of each name into the canonical one; idempotent."""
-        return name_merge.merge(self.store, self._spell, self._clean(origin))
+        return name_merge.merge(self.store, self._spell, self._validator.origin(origin))
 
     def undo_merge(
         self, number: int, origin: WriteOrigin = _MERGE_ORIGIN
     ) -> name_merge.MergeResult:
         """Undo one merge completely; idempotent."""
-        return name_merge.undo(self.store, number, self._clean(origin))
+        return name_merge.undo(self.store, number, self._validator.origin(origin))
 
     def merges(self, limit: int = name_merge.LISTED_MAX) -> tuple[name_merge.MergeRecord, ...]:
         """Return the latest merges that can be undone, newest first."""
@@ -186,19 +234,19 @@ class Graph:
 
     def counts(self) -> GraphCounts:
         """Count the items of the graph; a full scan."""
-        return self._reader.counts()
+        return GraphCounts(*self._reader.query("memory_counts")[0])
 
     def problems(self) -> list[str]:
         """Return violated invariants; a full scan."""
-        return self._reader.problems()
+        counts = self._reader.query("memory_problems")
+        if self.store.engine == "sqlite":
+            counts += self._reader.query("memory_words_problems")
+        return [f"{count} {what}" for what, count in counts if count]
 
     def _search_text(self, text: str) -> str:
         """Return a query as redacted text that both engines accept."""
         plain = text.replace("\0", " ").encode(errors="replace").decode()
         return self.redactor.text(plain)
-
-    def _clean(self, origin: WriteOrigin) -> WriteOrigin:
-        return self._validator.origin(origin)
 
     def _old_spelling(self, batch: WriteBatch, missing: Sequence[str]) -> str | None:
         """Return a given name that is stored although its canonical name is missing."""
@@ -206,3 +254,53 @@ class Graph:
         names = [*(each.entity_name for each in batch.observations), *ends]
         found = self._reader.rows_by_name([e for e in names if e != self._spell(e) in missing])
         return found[0][1] if found else None
+
+
+class UnwrittenGraph(Graph):
+    """A graph whose writes are collected; the effect of a write is known only after that batch."""
+
+    def __init__(self, graph: Graph, status: WriteStatus, *, is_offline: bool = False) -> None:
+        """Validate like this graph, and return this status for every item.
+
+        Offline it never reads the store: every entity exists.
+        """
+        super().__init__(
+            graph.store, redactor=graph.redactor, validation=graph.validation, root=graph.root
+        )
+        self._status, self._is_offline = status, is_offline
+        self._batches: list[WriteBatch] = []
+
+    def open(self, names: Sequence[str]) -> Subgraph:
+        """Return the entities with these names; offline one for each, without observations."""
+        if not self._is_offline:
+            return super().open(names)
+        stored = [self.candidate_names(name)[0] for name in names]
+        entities = (Entity(EntityId(0), each, type_of(each) or "", "", None, "") for each in stored)
+        return Subgraph(entities=tuple(entities), relations=())
+
+    def write(self, batch: WriteBatch, origin: WriteOrigin = _NO_ORIGIN) -> WriteResult:
+        """Validate a write, and add it to the batch."""
+        self._validator.origin(origin)
+        clean, status = self._validator.batch(batch), self._status
+        self._batches.append(batch)
+        return WriteResult(
+            entities=tuple(
+                EntityResult(name=each.name, entity_type=each.entity_type, status=status)
+                for each in clean.entities
+            ),
+            observations=tuple(
+                ObservationResult(entity_name=each.entity_name, content=each.content, status=status)
+                for each in clean.facts
+            ),
+            relations=tuple(RelationResult(link=each, status=status) for each in clean.links),
+        )
+
+    @property
+    def batch(self) -> WriteBatch:
+        """Return all writes as one best-effort batch."""
+        return WriteBatch(
+            entities=tuple(each for batch in self._batches for each in batch.entities),
+            observations=tuple(each for batch in self._batches for each in batch.observations),
+            relations=tuple(each for batch in self._batches for each in batch.relations),
+            is_best_effort=True,
+        )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -21,17 +21,19 @@ from onceward.memory.graph.graph_reads import (
     GraphReader,
     check_limit,
 )
-from onceward.memory.graph.graph_writes import bind_params
-from onceward.memory.graph.search_ranking import is_in, score
-from onceward.memory.graph.tokenizer import SearchQuery, parse
+from onceward.memory.graph.tokenizer import SearchQuery, SearchTerm, parse, words_of
 from onceward.memory.models import ENTITIES_MAX, SEARCH_DEFAULT, Entity, Subgraph
-from onceward.stores import Store
+from onceward.stores import Row, Store
 
 #: How many documents are ranked together.
 BLOCK_DOCS: Final = 300
 #: How much of an observation is used for ranking.
 _SHOWN_CHARACTERS: Final = 400
 _TOP: Final = 2**62
+_SAME_NAME: Final = 1_000
+_NAME, _TYPE, _CONTENT = 100, 30, 10
+#: A text of this many words counts half as much as a very short one.
+_LONG_WORDS: Final = 40
 _EXACT, _NAMES, _CONTENTS, _NAMES_BEGUN, _CONTENTS_BEGUN = range(5)
 
 
@@ -74,7 +76,7 @@ class GraphSearcher:
 
     def find(
         self, query: str, limit: int | None, cursor: str | None
-    ) -> tuple[list[tuple[Any, ...]], str | None]:
+    ) -> tuple[list[Row], str | None]:
         """Return rows of the entities that match a query, best first, and the next cursor."""
         wanted = check_limit(limit, ENTITIES_MAX, SEARCH_DEFAULT)
         question = self._question(query)
@@ -104,14 +106,15 @@ class GraphSearcher:
 
     def _by_name(
         self, question: SearchQuery, wanted: int, place: _SearchPosition, seal: str
-    ) -> tuple[list[tuple[Any, ...]], str | None]:
+    ) -> tuple[list[Row], str | None]:
         """Return rows in order of name, for a query by names or prefixes.
 
         Other conditions are checked for each row, so this is used only for few names.
         """
-        found: dict[str, tuple[Any, ...]] = {}
+        found: dict[str, Row] = {}
         for low, high in _name_ranges(question):
-            rows = self._reader.range(low, high, place.name, wanted + 1)
+            within = {"low": low, "high": high, "after": place.name, "limit": wanted + 1}
+            rows = self._reader.query("memory_entity_range", **within)
             found.update((row[1], row) for row in rows)
         ordered = [found[name] for name in sorted(found, key=str.encode)]
         if question.terms or question.types:
@@ -180,8 +183,8 @@ class GraphSearcher:
         """Remove the entities that an earlier stage or block has returned."""
         if best:
             match = given.match(self._store.engine)
-            place = bind_params({"match": match, "top": top, "ids": list(best)})
-            for (seen,) in self._store.read("memory_search_seen", **place):
+            asked = {"match": match, "top": top, "ids": list(best)}
+            for (seen,) in self._reader.query("memory_search_seen", **asked):
                 del best[seen]
 
     def _exact(self, question: SearchQuery) -> list[_SearchHit]:
@@ -189,7 +192,7 @@ class GraphSearcher:
         found = enumerate(self._named(question))
         return [_SearchHit(rank=(0, place), entity_id=row[0]) for place, row in found]
 
-    def _named(self, question: SearchQuery) -> list[tuple[Any, ...]]:
+    def _named(self, question: SearchQuery) -> list[Row]:
         """Return rows of the entities named like the query, the canonical name first."""
         rows = {row[1]: row for row in self._reader.rows_by_name(question.names)}
         return [rows[name] for name in question.names if name in rows]
@@ -257,3 +260,41 @@ def _is_valid_position(place: _SearchPosition) -> bool:
         and _EXACT <= place.stage <= _CONTENTS_BEGUN
         and type(place.name) is str
     )
+
+
+# --- ranking: depends only on the query and the entity, so pages are consistent -------------------
+
+
+def score(question: SearchQuery, name: str, entity_type: str, content: str) -> int:
+    """Return the relevance of an entity, given the matching observation, if any.
+
+    The name counts most, then the type, then the observation. Full words count more than prefixes,
+    and short texts more than long ones.
+    """
+    total = _SAME_NAME if name.casefold() == question.text.casefold() and question.text else 0
+    for worth, text in ((_NAME, name), (_TYPE, entity_type), (_CONTENT, content)):
+        words = words_of(text)
+        found = sum(_term_score(term, words) for term in question.terms)
+        total += int(worth * found * _LONG_WORDS / (_LONG_WORDS + len(words)))
+    return total
+
+
+def is_in(question: SearchQuery, text: str) -> bool:
+    """Return whether a text contains all search terms."""
+    words = words_of(text)
+    return all(_term_score(term, words) for term in question.terms)
+
+
+def _term_score(term: SearchTerm, words: Sequence[str]) -> float:
+    """Return 2 for full words, 1 for a prefix, 0 for no match."""
+    *before, last = term.words
+    best = 0.0
+    for place in range(len(words) - len(before)):
+        if list(words[place : place + len(before)]) != before:
+            continue
+        found = words[place + len(before)]
+        if found == last:
+            return 2.0
+        if term.is_prefix and found.startswith(last):
+            best = 1.0
+    return best

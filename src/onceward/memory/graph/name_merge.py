@@ -10,13 +10,19 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from onceward.errors import Conflict, InvalidArgument
 from onceward.memory.envelope import parse
-from onceward.memory.graph.graph_writes import BatchWriter, query, savepoint_if_nested
-from onceward.memory.graph.index_merge import rebuild_if_stale
-from onceward.memory.graph.soft_delete import CHANGE_MAX, BatchRemover, ChangeRestorer
+from onceward.memory.graph.graph_transaction import GraphTransaction, change_graph
+from onceward.memory.graph.graph_writes import write_batch
+from onceward.memory.graph.soft_delete import (
+    CHANGE_MAX,
+    lock_entities,
+    remove_batch,
+    restore_change,
+)
 from onceward.memory.graph.write_validation import ValidatedBatch, ValidatedObservation
 from onceward.memory.models import (
     NAME_BYTES_MAX,
@@ -26,7 +32,7 @@ from onceward.memory.models import (
     WriteOrigin,
     WriteStatus,
 )
-from onceward.stores import Store, Transaction
+from onceward.stores import Store
 
 #: The source of the deletions, in the history.
 SOURCE: Final = "merge"
@@ -97,22 +103,9 @@ def merge(store: Store, spell: Callable[[str], str], origin: WriteOrigin) -> Mer
     number: int | None = None
     names: list[str] = []
     for group in find_variants(store, spell):
-        number, merged = _merge_one(store, group, number, origin)
+        number, merged = change_graph(store, origin, partial(_merge_group, group, number))
         names += merged
     return MergeResult(id=number, names=tuple(names))
-
-
-def _merge_one(
-    store: Store, group: NameVariants, number: int | None, origin: WriteOrigin
-) -> tuple[int | None, list[str]]:
-    def operation(tx: Transaction) -> tuple[int | None, list[str]]:
-        with savepoint_if_nested(store, tx):
-            done = _NameMerger(store, tx, origin).run(group, number)
-            if store.engine == "sqlite":
-                rebuild_if_stale(tx.query)
-            return done
-
-    return store.write(operation)
 
 
 def undo(store: Store, number: int, origin: WriteOrigin) -> MergeResult:
@@ -122,12 +115,7 @@ def undo(store: Store, number: int, origin: WriteOrigin) -> MergeResult:
     """
     if not 0 < number <= CHANGE_MAX:
         raise _no_such_merge(number)
-
-    def operation(tx: Transaction) -> MergeResult:
-        with savepoint_if_nested(store, tx):
-            return _MergeUndo(store, tx, origin).run(number)
-
-    return store.write(operation)
+    return change_graph(store, origin, partial(_undo_merge, number))
 
 
 def _names(store: Store) -> Iterator[tuple[str, str]]:
@@ -151,144 +139,138 @@ def _variants(store: Store, name: str, others: list[tuple[str, str]]) -> NameVar
     )
 
 
-class _NameMerger:
-    """Merges the variants of one name in one transaction."""
-
-    def __init__(self, store: Store, tx: Transaction, origin: WriteOrigin) -> None:
-        self._store, self._tx, self._origin = store, tx, origin
-
-    def run(self, group: NameVariants, number: int | None) -> tuple[int | None, list[str]]:
-        """Merge the existing variants; return the number of the merge, and the names."""
-        locked = query(self._tx, "memory_entity_lock", names=[group.name, *group.others])
-        ids = {name: entity_id for entity_id, name in locked}
-        merged = [name for name in group.others if name in ids]
-        for name in merged:
-            added = self._copy(group, name, ids[name], frozenset(merged))
-            [(target, _)] = query(self._tx, "memory_entity_id", name=group.name)
-            gone = ValidatedBatch(entities=(_entity_named(name),), facts=(), links=())
-            BatchRemover(self._store, self._tx, self._origin).run(gone)
-            [(_, change)] = query(self._tx, "memory_entity_id", name=name)
-            [(row,)] = query(
-                self._tx,
-                "memory_merge_add",
-                merge=number,
-                source=ids[name],
-                target=target,
-                change=change,
-                added=json.dumps(added, ensure_ascii=False),
-            )
-            number = number or row
-        return number, merged
-
-    def _copy(
-        self, group: NameVariants, name: str, entity_id: int, spellings: frozenset[str]
-    ) -> dict[str, Any]:
-        """Copy the data of a variant to the canonical entity; return what was added."""
-        target = NewEntity(name=group.name, entity_type=group.entity_type)
-        parts: dict[tuple[str, str | None], tuple[list[ValidatedObservation], list[Link]]] = {}
-        found = query(self._tx, "memory_observation_of", ids=[entity_id], limit=_ALL)
-        for _, _, content, fingerprint, _, _, source, run, _ in reversed(found):
-            fact = ValidatedObservation(
-                entity_name=group.name,
-                content=content,
-                fingerprint=fingerprint,
-                envelope=parse(content),
-            )
-            parts.setdefault((source, run), ([], []))[0].append(fact)
-        edges = query(self._tx, "memory_relation_of", ids=[entity_id], limit=_ALL)
-        for _, start, end, kind, source, run, _ in reversed(edges):
-            link = Link(
-                from_name=group.name if start == name else start,
-                to_name=group.name if end == name else end,
-                relation_type=kind,
-            )
-            # A relation between two variants would become a self-reference.
-            if start == end or not {start, end} <= {*spellings, group.name}:
-                parts.setdefault((source, run), ([], []))[1].append(link)
-        added: dict[str, Any] = {"entity": False, "observations": [], "relations": []}
-        # First the entity alone, so that it exists even without facts.
-        batches = [(self._origin, ValidatedBatch(entities=(target,), facts=(), links=()))]
-        batches += [
-            (
-                WriteOrigin(source=source, run=run),
-                ValidatedBatch(
-                    entities=(),
-                    facts=tuple(facts),
-                    links=tuple(dict.fromkeys(links)),
-                    observed=(group.name,),
-                ),
-            )
-            for (source, run), (facts, links) in parts.items()
-        ]
-        for origin, clean in batches:
-            written = BatchWriter(self._store, self._tx, origin).run(clean, is_best_effort=True)
-            added["entity"] |= any(each.status in _NEW for each in written.entities)
-            pairs = zip(clean.facts, written.observations, strict=True)
-            added["observations"] += [f.fingerprint for f, each in pairs if each.status in _NEW]
-            made = (each.link for each in written.relations if each.status in _NEW)
-            added["relations"] += [[e.from_name, e.relation_type, e.to_name] for e in made]
-        return added
+# --- in one transaction --------------------------------------------------------------------------
 
 
-class _MergeUndo:
-    """Undoes one merge in one transaction."""
-
-    def __init__(self, store: Store, tx: Transaction, origin: WriteOrigin) -> None:
-        self._store, self._tx, self._origin = store, tx, origin
-
-    def run(self, number: int) -> MergeResult:
-        rows = query(self._tx, "memory_merge_find", merge=number)
-        if not rows:
-            raise _no_such_merge(number)
-        if any(undone_at is None for *_, undone_at in rows):
-            self._check_no_newer_merge(number, sorted(set(_touched(rows))))
-        names: list[str] = []
-        kept: list[str] = []
-        for row, target_id, target, name, change, added, undone_at in rows:
-            if undone_at is not None:
-                continue
-            has_made = self._remove_added(target, json.loads(added))
-            ChangeRestorer(self._store, self._tx, self._origin).run(None, ChangeId(change))
-            if has_made:
-                [(parts,)] = query(self._tx, "memory_merge_parts", id=target_id)
-                if parts:
-                    kept.append(target)
-                else:
-                    self._remove(
-                        ValidatedBatch(entities=(_entity_named(target),), facts=(), links=())
-                    )
-            query(self._tx, "memory_merge_undo", id=row)
-            names.append(name)
-        return MergeResult(id=number, names=tuple(names), kept=tuple(kept))
-
-    def _check_no_newer_merge(self, number: int, touched: list[str]) -> None:
-        """Raise Conflict if a newer merge has copied or deleted what this undo would remove."""
-        # Waits for a merge in progress. One statement locks all entities, as every writer does.
-        query(self._tx, "memory_entity_lock", names=touched)
-        [(newer,)] = query(self._tx, "memory_merge_newer", merge=number)
-        if newer is not None:
-            message = (
-                f"merge {newer} is newer than merge {number} and changed the same entities; "
-                "nothing was undone"
-            )
-            fix = f"undo merge {newer} first: run `onceward memory merge --undo {newer} --yes`"
-            raise Conflict(message, fix=fix, merge=newer)
-
-    def _remove_added(self, target: str, added: dict[str, Any]) -> bool:
-        """Remove what a merge added to an entity; return whether the merge created the entity."""
-        facts = tuple(
-            ValidatedObservation(entity_name=target, content="", fingerprint=each, envelope=None)
-            for each in added["observations"]
+def _merge_group(
+    group: NameVariants, number: int | None, tx: GraphTransaction
+) -> tuple[int | None, list[str]]:
+    """Merge the existing variants; return the number of the merge, and the names."""
+    ids = lock_entities(tx, [group.name, *group.others])
+    merged = [name for name in group.others if name in ids]
+    for name in merged:
+        added = _copy(tx, group, name, ids[name], frozenset(merged))
+        [(target, _)] = tx.query("memory_entity_id", name=group.name)
+        _remove_entity(tx, name)
+        [(_, change)] = tx.query("memory_entity_id", name=name)
+        [(row,)] = tx.query(
+            "memory_merge_add",
+            merge=number,
+            source=ids[name],
+            target=target,
+            change=change,
+            added=json.dumps(added, ensure_ascii=False),
         )
-        links = tuple(
-            Link(from_name=start, to_name=end, relation_type=kind)
-            for start, kind, end in added["relations"]
-        )
-        self._remove(ValidatedBatch(entities=(), facts=facts, links=links))
-        return bool(added["entity"])
+        number = number or row
+    tx.rebuild_index_if_stale()
+    return number, merged
 
-    def _remove(self, clean: ValidatedBatch) -> None:
-        BatchRemover(self._store, self._tx, self._origin).run(clean)
+
+def _copy(
+    tx: GraphTransaction,
+    group: NameVariants,
+    name: str,
+    entity_id: int,
+    spellings: frozenset[str],
+) -> dict[str, Any]:
+    """Copy the data of a variant to the canonical entity; return what was added."""
+    parts: dict[tuple[str, str | None], tuple[list[ValidatedObservation], list[Link]]] = {}
+    found = tx.query("memory_observation_of", ids=[entity_id], limit=_ALL)
+    for _, _, content, fingerprint, _, _, source, run, _ in reversed(found):
+        fact = ValidatedObservation(
+            entity_name=group.name,
+            content=content,
+            fingerprint=fingerprint,
+            envelope=parse(content),
+        )
+        parts.setdefault((source, run), ([], []))[0].append(fact)
+    edges = tx.query("memory_relation_of", ids=[entity_id], limit=_ALL)
+    for _, start, end, kind, source, run, _ in reversed(edges):
+        link = Link(
+            from_name=group.name if start == name else start,
+            to_name=group.name if end == name else end,
+            relation_type=kind,
+        )
+        # A relation between two variants would become a self-reference.
+        if start == end or not {start, end} <= {*spellings, group.name}:
+            parts.setdefault((source, run), ([], []))[1].append(link)
+    added: dict[str, Any] = {"entity": False, "observations": [], "relations": []}
+    # First the entity alone, so that it exists even without facts.
+    target = NewEntity(name=group.name, entity_type=group.entity_type)
+    batches = [(tx, ValidatedBatch(entities=(target,)))]
+    batches += [
+        (
+            tx.with_origin(WriteOrigin(source=source, run=run)),
+            ValidatedBatch(
+                facts=tuple(facts), links=tuple(dict.fromkeys(links)), observed=(group.name,)
+            ),
+        )
+        for (source, run), (facts, links) in parts.items()
+    ]
+    for within, clean in batches:
+        written = write_batch(within, clean, is_best_effort=True)
+        added["entity"] |= any(each.status in _NEW for each in written.entities)
+        pairs = zip(clean.facts, written.observations, strict=True)
+        added["observations"] += [f.fingerprint for f, each in pairs if each.status in _NEW]
+        made = (each.link for each in written.relations if each.status in _NEW)
+        added["relations"] += [[e.from_name, e.relation_type, e.to_name] for e in made]
+    return added
+
+
+def _undo_merge(number: int, tx: GraphTransaction) -> MergeResult:
+    rows = tx.query("memory_merge_find", merge=number)
+    if not rows:
+        raise _no_such_merge(number)
+    if any(undone_at is None for *_, undone_at in rows):
+        _check_no_newer_merge(tx, number, sorted(set(_touched(rows))))
+    names: list[str] = []
+    kept: list[str] = []
+    for row, target_id, target, name, change, added, undone_at in rows:
+        if undone_at is not None:
+            continue
+        has_made = _remove_added(tx, target, json.loads(added))
+        restore_change(tx, None, ChangeId(change))
+        if has_made:
+            [(parts,)] = tx.query("memory_merge_parts", id=target_id)
+            if parts:
+                kept.append(target)
+            else:
+                _remove_entity(tx, target)
+        tx.query("memory_merge_undo", id=row)
+        names.append(name)
+    return MergeResult(id=number, names=tuple(names), kept=tuple(kept))
+
+
+def _check_no_newer_merge(tx: GraphTransaction, number: int, touched: list[str]) -> None:
+    """Raise Conflict if a newer merge has copied or deleted what this undo would remove."""
+    # Waits for a merge in progress. One statement locks all entities, as every writer does.
+    lock_entities(tx, touched)
+    [(newer,)] = tx.query("memory_merge_newer", merge=number)
+    if newer is not None:
+        message = (
+            f"merge {newer} is newer than merge {number} and changed the same entities; "
+            "nothing was undone"
+        )
+        fix = f"undo merge {newer} first: run `onceward memory merge --undo {newer} --yes`"
+        raise Conflict(message, fix=fix, merge=newer)
+
+
+def _remove_added(tx: GraphTransaction, target: str, added: dict[str, Any]) -> bool:
+    """Remove what a merge added to an entity; return whether the merge created the entity."""
+    facts = tuple(
+        ValidatedObservation(entity_name=target, content="", fingerprint=each, envelope=None)
+        for each in added["observations"]
+    )
+    links = tuple(
+        Link(from_name=start, to_name=end, relation_type=kind)
+        for start, kind, end in added["relations"]
+    )
+    remove_batch(tx, ValidatedBatch(facts=facts, links=links))
+    return bool(added["entity"])
+
+
+def _remove_entity(tx: GraphTransaction, name: str) -> None:
+    remove_batch(tx, ValidatedBatch(entities=(NewEntity(name=name, entity_type=""),)))
 
 
 def _touched(rows: Iterable[Sequence[Any]]) -> Iterator[str]:
@@ -297,10 +279,6 @@ def _touched(rows: Iterable[Sequence[Any]]) -> Iterator[str]:
         yield target
         for start, _, end in json.loads(added)["relations"]:
             yield from (start, end)
-
-
-def _entity_named(name: str) -> NewEntity:
-    return NewEntity(name=name, entity_type="")
 
 
 def _no_such_merge(number: int) -> InvalidArgument:

@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
 from onceward.errors import InvalidArgument
+from onceward.errors.arguments import reject_field
 from onceward.keys.names import canonical_name
-from onceward.memory import entity_types, envelope
+from onceward.memory import entity_names, envelope, input_parsing
 from onceward.memory.models import (
     BATCH_ITEMS_MAX,
     NAME_BYTES_MAX,
@@ -49,9 +50,9 @@ class ValidatedObservation:
 class ValidatedBatch:
     """A validated batch or removal, without duplicates."""
 
-    entities: tuple[NewEntity, ...]
-    facts: tuple[ValidatedObservation, ...]
-    links: tuple[Link, ...]
+    entities: tuple[NewEntity, ...] = ()
+    facts: tuple[ValidatedObservation, ...] = ()
+    links: tuple[Link, ...] = ()
     #: Entities of the requested observations, also those without observations to add.
     observed: tuple[str, ...] = ()
     #: Of a removal: each given name and its canonical one, which is used unless an entity is
@@ -154,8 +155,8 @@ class Validator:
     def _entity(self, entity: NewEntity, field: str) -> NewEntity:
         name = self.name(entity.name, f"{field}.name")
         kind = self._text(entity.entity_type, f"{field}.entityType", TYPE_BYTES_MAX)
-        if self._is_checked(entity_types.is_policy_entity, name, kind):
-            entity_types.check_entity(name, kind, field)
+        if self._is_checked(entity_names.is_policy_entity, name, kind):
+            entity_names.check_entity(name, kind, field)
         return NewEntity(name=name, entity_type=kind)
 
     def _facts(
@@ -194,8 +195,8 @@ class Validator:
             to_name=self.name(link.to_name, f"{field}.to"),
             relation_type=self._text(link.relation_type, f"{field}.relationType", TYPE_BYTES_MAX),
         )
-        if is_new and self._is_checked(entity_types.RELATIONS.__contains__, clean.relation_type):
-            entity_types.check_relation(clean.from_name, clean.relation_type, clean.to_name, field)
+        if is_new and self._is_checked(entity_names.RELATIONS.__contains__, clean.relation_type):
+            entity_names.check_relation(clean.from_name, clean.relation_type, clean.to_name, field)
         return clean
 
     def _is_checked(self, is_of_policy: Callable[..., bool], *given: str) -> bool:
@@ -204,12 +205,12 @@ class Validator:
             return is_of_policy(*given)
         return self._validation is Validation.STRICT
 
-    def _text(self, text: str, field: str, bytes_max: int) -> str:
+    def _text(self, text: object, field: str, bytes_max: int) -> str:
         return self._redactor.text(_check_text(text, field, bytes_max))
 
 
 def _check_text(
-    text: str,
+    value: object,
     field: str,
     bytes_max: int,
     *,
@@ -217,24 +218,19 @@ def _check_text(
     size_fix: str = "shorten it",
 ) -> str:
     """Reject strings that cannot be stored."""
-    if not isinstance(text, str):
-        message = f"{field}: must be a string, not a {type(text).__name__}"
-        raise InvalidArgument(message, fix="send a string", field=field)
-    if "\0" in text:
-        message = f"{field}: contains a NUL character, which cannot be stored"
-        raise InvalidArgument(message, fix="remove U+0000", field=field)
-    if not is_empty_allowed and not text.strip():
-        message = f"{field}: is empty or blank"
-        raise InvalidArgument(message, fix="send a string that is not blank", field=field)
+    given = input_parsing.text(value, field)
+    if "\0" in given:
+        reject_field(field, "contains a NUL character, which cannot be stored", "remove U+0000")
+    if not is_empty_allowed and not given.strip():
+        reject_field(field, "is empty or blank", "send a string that is not blank")
     try:
-        size = len(text.encode())
-    except UnicodeEncodeError as exc:
-        message = f"{field}: contains an unpaired surrogate, which is not valid Unicode"
-        raise InvalidArgument(message, fix="send valid Unicode", field=field) from exc
+        size = len(given.encode())
+    except UnicodeEncodeError:
+        problem = "contains an unpaired surrogate, which is not valid Unicode"
+        reject_field(field, problem, "send valid Unicode")
     if size > bytes_max:
-        message = f"{field}: has {size} bytes; the limit is {bytes_max}"
-        raise InvalidArgument(message, fix=size_fix, field=field)
-    return text
+        reject_field(field, f"has {size} bytes; the limit is {bytes_max}", size_fix)
+    return given
 
 
 def _as_given(observed: Iterable[NewObservations]) -> list[ValidatedObservation]:

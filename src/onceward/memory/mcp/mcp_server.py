@@ -23,13 +23,12 @@ from mcp.shared.exceptions import MCPError
 from onceward.client import Onceward
 from onceward.errors import OncewardError, StoreUnavailable
 from onceward.http.guard import to_public_error
-from onceward.memory.buffer_replay import RecordContext
+from onceward.memory.buffered_records import RecordContext
 from onceward.memory.client import Memory
 from onceward.memory.mcp import tools
-from onceward.memory.mcp.tool_handlers import facts_of, record_result
-from onceward.memory.mcp.tool_results import ToolResult
+from onceward.memory.mcp.tool_handlers import ToolResult, facts_of, record_result
 from onceward.memory.mcp.tools import Effect, Tool
-from onceward.memory.memory_log import log_event
+from onceward.memory.memory_calls import log_event
 from onceward.memory.models import Validation
 from onceward.memory.offline_buffer import Buffer
 from onceward.memory.outage_recovery import CircuitBreaker
@@ -149,8 +148,8 @@ class MemoryServer:
                 "still complete"
             )
             error = StoreUnavailable(message, fix="make the same call again; it is idempotent")
-            event = {"event": "call.timed_out", "tool": tool.name, "seconds": self._call_seconds}
-            log_event(logging.ERROR, event)
+            facts = {"tool": tool.name, "seconds": self._call_seconds}
+            log_event(logging.ERROR, "call.timed_out", facts)
             return await self._in_thread(self._handle_timeout, tool, arguments, where, error)
 
     async def _in_thread(self, function: Callable[..., ToolResult], *args: object) -> ToolResult:

@@ -20,8 +20,7 @@ from onceward.keys.canonical import INTEGER_MAX, join_path
 from onceward.memory.client import Memory
 from onceward.memory.mcp import tool_handlers
 from onceward.memory.mcp import tool_schemas as schemas
-from onceward.memory.mcp.tool_handlers import Arguments
-from onceward.memory.mcp.tool_results import ToolResult
+from onceward.memory.mcp.tool_handlers import Arguments, ToolResult
 from onceward.memory.mcp.tool_schemas import Schema
 
 #: How much of the input is repeated in an error.

@@ -97,7 +97,7 @@ BUGS: Final = (
         id="memory-half-written",
         name="a batch that is refused leaves its first half",
         harm="A relation to nowhere is refused, and the entities of the call are there.",
-        file="memory/graph/graph_writes.py",
+        file="memory/graph/graph_transaction.py",
         find="with tx.nested() if store.current() is not None else nullcontext():",
         replace="with nullcontext():",
         test=f"{_GRAPH}::test_a_refused_batch_leaves_nothing_in_the_users_transaction[sqlite]",
@@ -118,7 +118,7 @@ BUGS: Final = (
         name="what is written is not put into the index",
         harm="A fact that was acknowledged is never found again.",
         file="memory/graph/graph_writes.py",
-        find="        self._index(clean, found, added)\n",
+        find="    tx.index(_documents(clean, found, added))\n",
         replace="",
         test="tests/conformance/memory/test_graph_search.py"
         "::test_a_query_finds_what_it_should_in_this_order[sqlite-tea-names2]",

@@ -1,7 +1,7 @@
-"""Buffer replay: serialise records for the offline buffer, and write them later.
+"""Buffered records: validate records without the store, keep them on disk, and write them later.
 
-A buffered call includes the root and the validation mode of its memory, because another process may
-replay it. Every replay is idempotent.
+The result of a record is known only after its replay, which is idempotent. A buffered call includes
+the root and the validation mode of its memory, because another process may replay it.
 """
 
 from __future__ import annotations
@@ -11,12 +11,17 @@ from dataclasses import asdict, replace
 from typing import Any, Final
 
 from onceward.memory.capture.command_capture import SOURCE, CommandContext, capture
+from onceward.memory.capture.fix_verification import apply_fix
 from onceward.memory.capture.issues import strip_control_characters
-from onceward.memory.capture.reported_fix import apply_fix
 from onceward.memory.capture.run_command import CommandResult
 from onceward.memory.client import Memory
+from onceward.memory.entity_names import type_of
 from onceward.memory.graph import Graph
+from onceward.memory.graph.graph import UnwrittenGraph
+from onceward.memory.models import WriteStatus
 from onceward.memory.offline_buffer import Buffer
+from onceward.memory.recorder import Recorder
+from onceward.memory.serialization import JsonObject, to_json
 
 #: Source, mode, repo and branch of a record.
 RecordContext = tuple[str, str, str, str]
@@ -24,6 +29,20 @@ MakeMemory = Callable[[str, str, str, str], Memory]
 _CAPTURE: Final = "capture"
 #: A fix of `onceward memory fix`: its attempt number is determined at the replay.
 _FIX: Final = "fix"
+
+
+def validate_offline(
+    memory: Memory, method: str, facts: Mapping[str, Any], where: RecordContext
+) -> JsonObject:
+    """Validate a record, derive its name, and return the answer for a buffered one."""
+    _, mode, repo, branch = where
+    graph = UnwrittenGraph(memory.graph, WriteStatus.BUFFERED, is_offline=True)
+    recorder = Recorder(graph, origin=memory.origin, mode=mode, repo=repo, branch=branch)
+    shape: JsonObject = to_json(getattr(recorder, method.removeprefix("record_"))(**facts))
+    if method == "record_fix" and type_of(facts["issue"]) not in ("Error", "Warning"):
+        # A fix is named after its issue; only the store knows whether the issue is an error.
+        return {**shape, "isNameProvisional": True}
+    return shape
 
 
 def buffer_record(
