@@ -44,13 +44,16 @@ def list_outcomes(
     store: StoreUrl = None,
     json_output: JsonFlag = False,
 ) -> None:
-    """List outcomes, newest key first.
+    """List outcomes of idempotent calls, newest first by the first use of their key.
 
-    `ambiguous`: started, and whether it happened is unknown: its lease ended without a result, or
-    its error left it open; to be reconciled. `abandoned`: its lease ended without a result, of a
-    function with `on_crash="rerun"`, so the next call runs it. `free`: it failed with a retryable
-    error, was decided as not done, was forgotten, or expired more than 30 days ago; the next call
-    runs it. `expired`: its result has expired, and calls with the key are rejected.
+    `done` and `failed` are final: later calls get the same result or error. `ambiguous`: started,
+    and whether it happened is unknown: its lease ended without a result, or its error left it open;
+    to be reconciled. `abandoned`: its lease ended without a result, of a function with
+    `on_crash="rerun"`, so the next call runs it.
+
+    `free`: it failed with a retryable error, was decided as not done, was forgotten, or expired
+    more than 30 days ago; the next call runs it. `expired`: its result has expired, and calls with
+    the key are rejected. If none matches, the table is empty; exit 0.
 
     Example: `onceward outcomes list --state ambiguous --store sqlite:///work.db`
     """
@@ -114,7 +117,8 @@ def reconcile(
     """Decide an ambiguous outcome: it happened, or it did not. Pass --done or --not-done.
 
     Abandoned outcomes can be decided, too. A late result of the earlier caller is then rejected.
-    Exit 1 if the outcome is in another state.
+    Exit 1 if there is no such outcome, or if it is in another state, such as when it was decided
+    before.
 
     Example: `onceward outcomes reconcile shop.charge charge#7 --not-done --reason "not paid" --yes`
     """
@@ -133,9 +137,8 @@ def reconcile(
     if done is not None:
         verdict["done"] = json_argument("done", done)
     with open_named_store(store) as ow:
-        if not yes:
-            check_reconcilable(ow.outcomes, scope, key, effect)
-        else:
+        check_reconcilable(ow.outcomes, scope, key, effect)
+        if yes:
             who = actor or user_name()
             ow.outcomes.reconcile(scope, key, **verdict, effect=effect, actor=who, reason=reason)
     said = describe_decision(scope, key, effect, is_done=not not_done)
@@ -182,8 +185,9 @@ def prune(
 ) -> None:
     """Erase expired results, and tombstones older than thirty days.
 
-    A tombstone is what remains of an expired result: calls with its key are rejected. Without it,
-    the key is new again.
+    A result expires after the `ttl` of its function; without one, never. A tombstone is what
+    remains of an expired result. For thirty days, calls with its key are rejected; after that the
+    next call runs. Pruning only frees space, and no other command does it: run it regularly.
 
     Example: `onceward outcomes prune --yes`
     """

@@ -100,6 +100,15 @@ def test_reconcile_wants_one_clear_verdict(run: Run, url: str, said: list[str]) 
     assert show(run, url)["state"] == "ambiguous"
 
 
+@pytest.mark.parametrize("applying", [[], ["--yes"]])
+def test_reconcile_of_an_unknown_key_says_so(run: Run, url: str, applying: list[str]) -> None:
+    """The plan and the change fail for the same reason: there is no such outcome."""
+    words = ["outcomes", "reconcile", "shop.charge", "nothing", "--not-done", "--reason", "x"]
+    ran = run(*words, "--store", url, *applying)
+    assert ran.code == 1
+    assert "there is no outcome for shop.charge nothing" in ran.err
+
+
 def test_forget_frees_a_key_with_yes(run: Run, url: str) -> None:
     """A running call cannot be forgotten; its plan fails as well."""
     words = ["outcomes", "forget", *KEY, "--reason", "a test", "--store", url]
