@@ -51,7 +51,9 @@ def chat(
     timeout: Annotated[
         float | None,
         typer.Option(
-            help="With piped input: give up after this many seconds; exit 1. Default: never.", min=0
+            help="With piped input or --json: give up after this many seconds; exit 1. "
+            "Default: never.",
+            min=0,
         ),
     ] = None,
     store: StoreUrl = None,
@@ -65,8 +67,9 @@ def chat(
     """Chat with a group's agent: each line is a message, Ctrl-D ends.
 
     With piped input or --json, replies go to standard output, and the command ends when all lines
-    are answered. Its exit code is then 1 if the agent failed, the group is paused, no dispatcher
-    runs, or --timeout has passed. Messages stay stored in any case.
+    are answered. Its exit code is then 1 if the agent failed for good, the group is paused, no
+    dispatcher runs for five seconds, or --timeout has passed. Messages stay stored in any case.
+    Exit 1 also if there is no such group.
 
     Example: `onceward chat team --run-agents`
     """

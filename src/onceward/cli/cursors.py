@@ -47,7 +47,10 @@ def list_cursors(
 ) -> None:
     """List cursors: position, state, lease holder, lag, rate, errors and takeovers.
 
-    Lag is in messages and seconds, rate in messages per minute, as last measured by a worker.
+    State: `held` (leased by the holder), `expired` (the holder has not renewed its lease), `free`
+    or `paused`. Lag is messages/seconds and rate is messages per minute, as last measured by a
+    worker. Errors count failures since the last success.
+
     Internal cursors begin with `~`; a pattern that begins with `~` lists them. If none matches, the
     table is empty; exit 0.
 
@@ -110,6 +113,9 @@ def pause(
 ) -> None:
     """Pause a cursor until it is resumed: workers start no new work; a running batch finishes.
 
+    A cursor that is paused already stays as it is, without another entry in its history; exit 0.
+    Exit 1 if there is no such cursor.
+
     Example: `onceward cursors pause lead_intake_v1 --reason "billing is down"`
     """
     with open_named_store(store) as ow:
@@ -148,8 +154,10 @@ def seek(
 ) -> None:
     """Move a cursor: messages are repeated or skipped, and its holder loses the lease.
 
-    Pass POSITION or --start. Without --app, repeated and skipped messages are not counted, and
-    parked messages stay, except with --start.
+    Pass POSITION or --start. Without --app, POSITION is not checked, repeated and skipped messages
+    are not counted, and parked messages stay, except with --start. Parked messages that are read
+    again are then processed twice. `onceward cursors undo` moves the cursor back. Exit 1 if there
+    is no such cursor.
 
     Example: `onceward cursors seek lead_intake_v1 1200 --reason "bad deploy" --yes`
     """
@@ -182,9 +190,10 @@ def undo(
 ) -> None:
     """Move a cursor back to its position before the last seek; repeat it for earlier seeks.
 
-    Parked messages (failed ones, and those blocked behind them by their key) that the seek
-    discarded are restored, unless they were read since. Without --app, that is unknown: some may
-    then be processed twice. Exit 1 if there is no seek to undo.
+    Its holder loses the lease. Parked messages (failed ones, and those that wait for a failed one
+    of their key) that the seek discarded are restored, unless they were read since. Without --app,
+    that is unknown: some may then be processed twice. Exit 1 if there is no such cursor, or no seek
+    to undo.
 
     Example: `onceward cursors undo lead_intake_v1 --yes`
     """

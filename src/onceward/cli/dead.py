@@ -65,6 +65,9 @@ def list_letters(
 ) -> None:
     """List dead letters: messages that failed and are no longer retried. Newest first.
 
+    A worker's letter is one message, a chat letter the messages of one delivery. Prints `no dead
+    letters` if none matches; exit 0.
+
     Example: `onceward dead list --cursor lead_intake_v1 --store sqlite:///work.db`
     """
     from onceward.retries.views import plain
@@ -135,7 +138,9 @@ def redrive(
 
     A worker's message comes before those of its key that still wait; later ones may have been
     processed meanwhile. Chat messages come after all later ones. Attempts count from 0 again.
-    Letters that are not dead are skipped; with --yes, exit 1 if all are, 0 if a filter finds none.
+
+    Letters that are not dead are skipped; with --yes, exit 1 if all are. Exit 1 if a number does
+    not exist: then nothing is changed. Exit 0 if a filter finds none.
 
     Example: `onceward dead redrive --cursor lead_intake_v1 --yes`
     """
@@ -167,9 +172,9 @@ def drop(
 ) -> None:
     """Discard dead letters: pass numbers, or at least one filter.
 
-    They are not retried; no other message was waiting for them. They stay readable for 30 days by
-    default. Letters that are not dead are skipped; with --yes, exit 1 if all are, 0 if a filter
-    finds none.
+    They are not retried, and cannot be redriven later. They stay readable for 30 days by default.
+    Letters that are not dead are skipped; with --yes, exit 1 if all are. Exit 1 if a number does
+    not exist: then nothing is changed. Exit 0 if a filter finds none.
 
     Example: `onceward dead drop 7 --reason "a test message" --yes`
     """

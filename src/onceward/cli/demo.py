@@ -54,10 +54,12 @@ def demo(
     ] = None,
     json_output: JsonFlag = False,
 ) -> None:
-    """Start workers, agents and a dispatcher, kill them, and count lost and repeated work.
+    """Start workers, agents and a dispatcher, kill them, and count work lost or done twice.
 
     It starts real processes of its own, kills them with `kill -9` and freezes some. The final table
-    is counted from the store and the files. Exit 1 if anything was lost or repeated.
+    is counted from the store and the files. Retries, takeovers and refused stale writes are
+    expected; `lost` and `doubled` (done twice) must be 0. Exit 1 if they are not, or if --keep or
+    --store is not empty.
 
     Example: `onceward demo --seconds 15`
     """

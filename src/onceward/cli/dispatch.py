@@ -45,7 +45,8 @@ def send(
         typer.Option(
             "--id",
             help="Idempotency key: the same message again changes nothing; another text, sender or "
-            "timestamp edits it. Default: random.",
+            "timestamp edits it. An agent that got it before does not get the edit. "
+            "Default: random.",
         ),
     ] = None,
     sender: Annotated[str | None, typer.Option(help="The sender. Default: your user name.")] = None,
@@ -61,8 +62,8 @@ def send(
     """Send a message to a group and print its id; it is in the store when this returns.
 
     A dispatcher delivers it to the group's agent, if the group's trigger matches; else it waits for
-    a message that does. Without a dispatcher it waits, too; exit 0.
-    Printed with the id: `new`, `known` or `edited`, and its number in the conversation.
+    a message that does. Without a dispatcher it waits, too; exit 0. Exit 1 if there is no such
+    group. Printed with the id: `new`, `known` or `edited`, and the message's number.
 
     Example: `onceward dispatch send team "good morning" --id mail-1`
     """
@@ -90,7 +91,8 @@ def tail(
     since: Annotated[
         int | None,
         typer.Option(
-            help="Print all items after this number, from an earlier call. Default: see --last.",
+            help="Print all items after this value, which an earlier call printed on stderr. "
+            "Default: see --last.",
             min=0,
         ),
     ] = None,
@@ -112,9 +114,11 @@ def tail(
         ),
     ] = False,
 ) -> None:
-    """Print the messages and replies of a group; the number for --since goes to stderr.
+    """Print the messages and replies of a group; the value for --since goes to stderr.
 
-    Each has its number; replies of the agent begin with `»`. An edited message is printed again.
+    Each item begins with its number, which `onceward dispatch replay` takes; replies of the agent
+    have `»` before their text. An edited message is printed again under its old number, so --since
+    takes only the value on stderr. Exit 1 if there is no such group.
 
     Example: `onceward dispatch tail team --follow`
     """

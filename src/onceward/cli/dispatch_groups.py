@@ -208,7 +208,8 @@ def remove(
     """Remove a group and its settings; its messages stay in the store.
 
     They get no answers, and unsent replies are never sent. If a group of this name is added again,
-    unanswered messages are pending again.
+    unanswered messages are pending again. Exit 1 if there is no such group; with --yes, exit 2 if
+    --force is needed.
 
     Example: `onceward dispatch groups remove team --yes`
     """

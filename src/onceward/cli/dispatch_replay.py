@@ -45,8 +45,9 @@ def replay(
 ) -> None:
     """Deliver a group's messages to its agent again, which answers them again.
 
-    All messages from --since on are repeated, by the dispatcher; earlier replies stay. With
-    --yes it is rejected while the agent works; always, if no message from there on was processed.
+    All processed messages from --since on are repeated, by the dispatcher; earlier replies stay. If
+    none of them triggers the agent, they wait for a message that does. Exit 2 if no message from
+    there on was processed; with --yes, exit 1 while the agent works.
 
     Example: `onceward dispatch replay team --since 12 --reason "a wrong price" --yes`
     """

@@ -86,7 +86,8 @@ def serve(
     """Run the agents of all groups, and serve the pages of their conversations, until Ctrl-C.
 
     One process runs the agents of a store. Another one serves the same pages, and takes over when
-    the first ends. Agents work and log in directories below `$ONCEWARD_HOME/dispatch`.
+    the first ends. Agents work and log in directories below `$ONCEWARD_HOME/dispatch`. A stop ends
+    the agents; unanswered messages are delivered again by the next dispatcher.
 
     Example: `onceward dispatch serve --agents 2 --port 0 --no-open`
     """

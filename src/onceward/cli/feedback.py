@@ -72,8 +72,8 @@ _Answer = Annotated[
 _RequestId = Annotated[
     str | None,
     typer.Option(
-        help="Idempotency key: the same judgement again adds nothing; "
-        "another one with this id is an error. Default: none; every call adds an entry."
+        help="Idempotency key: the same judgement again adds nothing and prints the same id; "
+        "another one with this id is refused, exit 1. Default: none; every call adds an entry."
     ),
 ]
 
@@ -107,7 +107,8 @@ def add(
 ) -> None:
     """Add one judgement, of a run, of an experiment or in general, and print its id.
 
-    Needs a rating, notes, a tag or an answer.
+    Needs a rating, notes, a tag or an answer. Without PATH, --run and --experiment it is about
+    nothing in particular. Exit 1 if a run or an experiment is named by an id that does not exist.
 
     Example: `onceward feedback add out/a --overall 80 --notes "a better hook"`
     """
@@ -189,7 +190,8 @@ def export(
 ) -> None:
     """Export runs, experiments and feedback as one JSON file; print its number of feedback entries.
 
-    An earlier export is replaced; any other existing file is refused.
+    An earlier export is replaced at once; any other existing file is refused, exit 1. If the
+    session does not exist, the file holds no entries; exit 0.
 
     Example: `onceward feedback export results.json`
     """
@@ -222,7 +224,7 @@ def poll(
     """Print the feedback entries after a cursor, one per line; the next cursor goes to stderr.
 
     If no entry is printed although the cursor has moved, only a part of the file was searched: poll
-    again at once.
+    again at once. Without new entries, or without a file, only the cursor is printed; exit 0.
 
     Example: `onceward feedback poll --since 0 --limit 10 --json`
     """

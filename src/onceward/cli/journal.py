@@ -47,7 +47,8 @@ def append(
 ) -> None:
     """Append records in one write; they are on disk when this returns.
 
-    A missing file is created, with its directories.
+    Not idempotent: the same records are appended again. A missing file is created, with its
+    directories. Exit 2 if a record is no object: then nothing is written.
 
     Example: `onceward journal append notes.jsonl '{"id": "1", "text": "hello"}'`
     """
@@ -143,7 +144,8 @@ def tail(
 def verify(file: _File, json_output: JsonFlag = False) -> None:
     """Check every line; list damaged ones and exit 1 if there are any.
 
-    Readers skip these lines. Changes nothing; exit 2 if the file does not exist.
+    An incomplete last line counts as damaged; the next append mends it. Readers skip damaged lines.
+    Changes nothing; exit 2 if the file does not exist.
 
     Example: `onceward journal verify notes.jsonl`
     """

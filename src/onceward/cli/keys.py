@@ -67,7 +67,8 @@ def ik(
 ) -> None:
     """Print the idempotency key of a command: of its action, task, snapshot, inputs and outputs.
 
-    Warns on stderr about inputs that look as if they change between attempts; exit 0 even then.
+    Warns on stderr, with --json in `warnings`, about inputs that look as if they change between
+    attempts; exit 0 even then.
 
     Example: `onceward keys ik --action implement --task T-0042 --snapshot snap-abc123
     --inputs '{"goal":"implement feature X"}'`

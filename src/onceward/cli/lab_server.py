@@ -32,15 +32,16 @@ AllowRoot = Annotated[
     list[Path] | None,
     typer.Option(
         "--allow-root",
-        help="Accept runs below this directory. Repeatable. Default: the working directory.",
+        help="Let the Lab import runs below this directory. Repeatable. "
+        "Default: the working directory.",
     ),
 ]
 AllowMoreRoot = Annotated[
     list[Path] | None,
     typer.Option(
         "--allow-root",
-        help="Accept other runs below this directory; the named ones always are. Repeatable. "
-        "Default: the working directory.",
+        help="Let the Lab import other runs below this directory; those passed always are. "
+        "Repeatable. Default: the working directory.",
     ),
 ]
 

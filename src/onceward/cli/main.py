@@ -19,7 +19,7 @@ from onceward.version import __version__
 #: first help page, which imports none of them.
 COMMANDS: Final = {
     "up": ("onceward.cli.up:up", "Serve the console until Ctrl-C."),
-    "demo": ("onceward.cli.demo:demo", "Kill processes and count what was lost or repeated."),
+    "demo": ("onceward.cli.demo:demo", "Kill processes and count work lost or done twice."),
     "doctor": ("onceward.cli.doctor:doctor", "Check the system, the installation and the store."),
     "init": ("onceward.cli.orchestrate:init", "Create a workspace in which agents run tasks."),
     "run": ("onceward.cli.orchestrate:run", "Run tasks: implement, review, update the spec."),

@@ -77,7 +77,8 @@ def search(
 ) -> None:
     """Search entities by their names, types and observations, best match first.
 
-    Prints `nothing found` where nothing matches; exit 0. The next page's cursor goes to stderr.
+    A word also matches longer ones that begin with it. Prints `nothing found` where nothing
+    matches; exit 0. The next page's cursor goes to stderr.
 
     Example: `onceward memory search 'type:Error "no module" yaml'`
     """
@@ -211,7 +212,8 @@ def restore(
 
     What was deleted with it is restored; what was deleted before stays deleted. A relation to
     another deleted entity waits until that one is restored, too. An entity that is not deleted
-    stays as it is; exit 0.
+    stays as it is; exit 0. Exit 1 if there was never an entity NAME; 2 if --change is not a
+    deletion.
 
     Example: `onceward memory restore "tool#pytest"`
     """

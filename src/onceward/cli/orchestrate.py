@@ -104,10 +104,13 @@ def run(
 ) -> None:
     """Run tasks, one after the other: implement and review until approved, then update the spec.
 
-    The run fails when a task is not approved within `limits.rounds_max` rounds of `onceward.json`
-    (default 5). Ctrl-C stops cleanly and prints how to resume; a second one kills. Exit 0: all is
-    done. 1: the run failed, or another orchestrator runs in this workspace. 2: bad input. 130:
-    stopped by Ctrl-C. 143: by SIGTERM.
+    Every call starts a new run; `onceward resume` goes on with an earlier one. The run fails when a
+    task is not approved within `limits.rounds_max` rounds of `onceward.json` (default 5), or when a
+    step fails for good. Later tasks are then not begun.
+
+    Ctrl-C stops cleanly and prints how to resume; a second one kills. Exit 0: all is done. 1: the
+    run failed, or another orchestrator runs in this workspace. 2: bad input. 130: stopped by
+    Ctrl-C. 143: by SIGTERM.
 
     Example: `onceward run --task T-0042 --task T-0043`
     """

@@ -38,8 +38,8 @@ ConfigFile = Annotated[
     str | None,
     typer.Option(
         "--config",
-        help="TOML file with alert rules and retention. Default: `onceward.toml` in this "
-        "directory, else in `$ONCEWARD_HOME`, else built-in rules.",
+        help="TOML file with retention and further alert rules. Default: `onceward.toml` in this "
+        "directory, else in `$ONCEWARD_HOME`, else the built-in settings only.",
     ),
 ]
 

@@ -56,7 +56,8 @@ def show(
 ) -> None:
     """Show the commands of a run: key, stage, round, attempts, agent, duration, artifacts.
 
-    A command is what an agent is asked to do in one step. Exit 2 if there is no such run.
+    A command is what an agent is asked to do in one step. Exit 2 if there is no such run, or none
+    at all.
 
     Example: `onceward runs show run-20260301-093000-1a2b3c4d`
     """
@@ -80,8 +81,9 @@ def verify(
 ) -> None:
     """Verify a run's ledger, receipts, artifacts and manifests; exit 1 if one is wrong.
 
-    It also compares the delivered files with those that were approved. Changes nothing; exit 2 if
-    there is no such run.
+    An artifact that was changed after its run counts as wrong, also when a later run changed it. It
+    also compares the delivered files with those that were approved: for the latest run the files as
+    they are now. Changes nothing; exit 2 if there is no such run.
 
     Example: `onceward runs verify`
     """
@@ -109,7 +111,8 @@ def explain(
 ) -> None:
     """Explain why each command was issued and sent again, and what its key is made of.
 
-    It also says what a resume does with the command. Exit 2 if there is no such run.
+    It also says what `onceward resume` does with the command. Exit 2 if there is no such run, or
+    none at all.
 
     Example: `onceward runs explain --json`
     """

@@ -53,8 +53,8 @@ _Apps = Annotated[
     list[str] | None,
     typer.Option(
         "--app",
-        help="Import this app, as `module:name`: its sources count the messages that a seek "
-        "repeats or skips. Repeatable.",
+        help="Import this app, as `module:name`, to count the messages that a seek repeats or "
+        "skips; its consumers are not run. Repeatable.",
     ),
 ]
 _ReadOnly = Annotated[
@@ -69,7 +69,7 @@ _Demo = Annotated[
     typer.Option(
         "--demo",
         help="Run a demo in a temporary directory: workers crash on purpose, others take over. "
-        "--store must then be empty; it defaults to a new SQLite file.",
+        "Only with a store that holds no data. Default of --store: a temporary SQLite file.",
     ),
 ]
 
@@ -97,7 +97,8 @@ def up(
 
     It also runs the agents of the store's chat groups, evaluates alert rules and prunes old
     history, except with --read-only. While another process runs the agents, this one waits to take
-    over.
+    over. Except for the workers of --demo, it runs no consumers: `onceward worker` does. Exit 0
+    after Ctrl-C.
 
     Example: `onceward up --demo`
     """

@@ -34,17 +34,24 @@ _LEFT: Final = {
 
 _ResultJson = Annotated[
     bool,
-    typer.Option("--json", help="With --once and one process: print the result as JSON."),
+    typer.Option(
+        "--json", help="With --once and one process: print the result as JSON. Else: no effect."
+    ),
 ]
 _Processes = Annotated[
     int,
     typer.Option(help="Number of processes; one that dies is started again.", min=1, max=256),
 ]
-_Threads = Annotated[int, typer.Option(help="Threads per process.", min=1, max=256)]
+_Threads = Annotated[
+    int,
+    typer.Option(help="Threads per process; each works on one cursor at a time.", min=1, max=256),
+]
 _StopSeconds = Annotated[
     float,
     typer.Option(
-        help="Seconds that a stop waits for running handlers; then it rolls them back.", min=0
+        help="Seconds that a stop waits for running handlers. After that their transactions are "
+        "rolled back, and their messages are delivered again.",
+        min=0,
     ),
 ]
 _MetricsPort = Annotated[
@@ -57,7 +64,10 @@ _MetricsPort = Annotated[
 ]
 _MetricsHost = Annotated[
     str,
-    typer.Option(help="Address to serve metrics on; other users and machines need the token."),
+    typer.Option(
+        help="Address to serve metrics on. Other users and machines need the token that "
+        "`onceward token show` prints."
+    ),
 ]
 
 
@@ -80,10 +90,13 @@ def worker(
 ) -> None:
     """Run an app's consumers until SIGTERM or Ctrl-C, which let running handlers finish.
 
-    With --once, exit 0 means that every cursor is at its end. Exit 1: one waits for a retry, is
-    paused, is held by another worker, or its source fails. Without --once, exit 1 means that a
-    handler did not end within --stop-seconds, or that a source was refused. It uses the app's
-    store.
+    It uses the app's store. With --once, exit 0 means that every cursor is at its end: each message
+    was processed or became a dead letter. Exit 1: one waits for a retry, is paused, is held by
+    another worker, or its source fails.
+
+    With or without --once, exit 1 also means that a handler did not end within --stop-seconds. So
+    it does if a source was refused because reading it could lose messages: see `onceward db
+    prepare`. Exit 2: the app cannot be loaded.
 
     Example: `onceward worker shop:app --processes 3`
     """
