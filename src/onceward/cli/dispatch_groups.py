@@ -236,8 +236,12 @@ def remove(
 
 def _unanswered(status: GroupStatus) -> str:
     if status.in_flight is not None:
-        return f"its agent is answering, and {status.pending} more messages are pending"
-    return f"{status.pending} messages are pending"
+        return f"its agent is answering, and {_are(status.pending, 'more ')} pending"
+    return f"{_are(status.pending)} pending"
+
+
+def _are(count: int, more: str = "") -> str:
+    return f"1 {more}message is" if count == 1 else f"{count} {more}messages are"
 
 
 def _groups(ow: Onceward) -> Groups:

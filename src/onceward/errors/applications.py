@@ -76,5 +76,8 @@ class GroupMissing(OncewardError):
     def __init__(self, name: str) -> None:
         """Set the name of the group."""
         self.name = name
-        fix = f"add it: `onceward dispatch groups add {name[:100]} …`, or pass one that is listed"
+        fix = (
+            f"add it: `onceward dispatch groups add {name[:100]} …`, or pass one that `onceward "
+            "dispatch groups list` shows"
+        )
         super().__init__(f"no group is named {name[:100]!r}", fix=fix, group=name[:100])

@@ -153,7 +153,8 @@ class RunState:
                 f"the ledger of {self.run_id or 'a run'} lacks record {self.seq + 1}, "
                 "which is lost or damaged; nothing was changed"
             )
-            raise LedgerDamaged(message)
+            fix = f"restore it from a backup; `onceward runs verify {self.run_id}` shows the damage"
+            raise LedgerDamaged(message, fix=fix if self.run_id else "")
         self.seq, self.updated_at = record["seq"], record["at"]
         if record["kind"] not in UNSYNCED_KINDS:
             self.synced_seq = self.seq

@@ -87,7 +87,7 @@ def _unknown(workspace: Path, task_id: str, tasks_dir: str) -> FileMissing:
         message = f"there is no task {task_id}: {place} has no tasks"
         return FileMissing(message, fix=f"write {place / task_id}{_SUFFIX}", tasks=known)
     more = f" and {len(known) - NAMED_MAX} more" if len(known) > NAMED_MAX else ""
-    message = f"there is no task {task_id}; there are {', '.join(known[:NAMED_MAX])}{more}"
+    message = f"there is no task {task_id}; the tasks are {', '.join(known[:NAMED_MAX])}{more}"
     meant = closest_name(task_id, known)
     fix = f"{f'pass {meant}, or ' if meant else ''}write {place / task_id}{_SUFFIX}"
     return FileMissing(message, fix=fix, tasks=known)

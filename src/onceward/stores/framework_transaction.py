@@ -94,7 +94,8 @@ def provided(store: Store, provider: Provider) -> Iterator[Transaction]:
             message = (
                 f"the transaction provider did not open a transaction; nothing was written: {said}"
             )
-            raise StoreUnavailable(message, fix=getattr(exc, "fix", "")) from exc
+            fix = getattr(exc, "fix", "") or "remove the cause that it names, then try again"
+            raise StoreUnavailable(message, fix=fix) from exc
         message = (
             "the transaction provider did not confirm its commit, so the writes may or may not be "
             f"committed: {said}"

@@ -15,7 +15,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socketserver import TCPServer
 from typing import Final
 
-from onceward.errors import InvalidArgument, OncewardError
+from onceward.errors import InvalidArgument, OncewardError, PortInUse
 from onceward.http.peers import is_our_uid, uid_of_peer
 from onceward.http.request_headers import Headers, has_token, is_forwarded
 from onceward.http.token_file import read_token
@@ -145,11 +145,12 @@ def serve_metrics(
         server = _Server((host, port), collect)
     except (OSError, OverflowError) as exc:
         is_taken = isinstance(exc, OSError) and exc.errno == errno.EADDRINUSE
-        message = f"port {port} on {host} is taken"
-        fix = "choose another port, or 0 for any free one"
-        if not is_taken:
-            message = f"cannot listen on port {port} of {host}: {exc}"
-            fix = "choose an address of this machine, and a port from 1024 to 65535, or 0"
+        if is_taken:
+            message = f"port {port} on {host} is in use; metrics are not served"
+            fix = "choose another port, or 0 for any free one"
+            raise PortInUse(message, fix=fix, field="port") from exc
+        message = f"cannot listen on {host}, port {port}: {exc}; metrics are not served"
+        fix = "choose an address of this machine, and a port from 1024 to 65535, or 0"
         raise InvalidArgument(message, fix=fix, field="port") from exc
     thread = threading.Thread(
         target=server.serve_forever, args=(0.1,), name="onceward-metrics-server", daemon=True

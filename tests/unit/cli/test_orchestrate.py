@@ -134,7 +134,7 @@ def test_a_signal_stops_cleanly_and_says_how_to_resume(
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("--task", "T-002"), "there is no task T-002; there are T-0001, T-0002"),
+        (("--task", "T-002"), "there is no task T-002; the tasks are T-0001, T-0002"),
         (("--task", "T-0001", "--task", "T-0001"), "--task T-0001 was passed twice"),
         (("--task", "../x"), "is not a task id"),
         ((), "Missing option '--task'"),

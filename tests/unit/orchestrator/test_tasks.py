@@ -77,7 +77,7 @@ def test_an_unknown_task_error_lists_existing_tasks(tmp_path: Path) -> None:
     write(tmp_path, "other")
     with pytest.raises(FileMissing) as caught:
         load_task(tmp_path, "T-042")
-    assert caught.value.message == "there is no task T-042; there are T-0042, other"
+    assert caught.value.message == "there is no task T-042; the tasks are T-0042, other"
     assert caught.value.fix == f"pass T-0042, or write {tmp_path}/tasks/T-042.json"
     with pytest.raises(FileMissing) as caught:
         load_task(tmp_path, "zzz")

@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from onceward.errors import InvalidArgument
+from onceward.errors import InvalidArgument, PortInUse
 from onceward.http.request_headers import is_forwarded
 from onceward.http.token_file import open_token, rotate_token, token_path
 from onceward.workers import http as http_module
@@ -161,7 +161,7 @@ def test_a_port_that_is_taken_is_reported() -> None:
     """The error says what to do."""
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
-        with pytest.raises(InvalidArgument, match=f"port {port} on 127.0.0.1 is taken") as caught:
+        with pytest.raises(PortInUse, match=f"port {port} on 127.0.0.1 is in use") as caught:
             serve_metrics(port, lambda: b"").__enter__()
     assert "0 for any free one" in caught.value.fix
     with pytest.raises(InvalidArgument, match="cannot listen"):
