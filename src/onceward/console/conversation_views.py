@@ -83,6 +83,9 @@ class GroupView:
     idle_seconds: float
     hard_seconds: float
     is_paused: bool
+    #: The number of its latest message, and of its latest one that was read.
+    arrived: int
+    read: int
     processed: int
     pending: int
     is_called: bool
@@ -99,8 +102,6 @@ class GroupView:
 class GroupDetail(GroupView):
     """A group with its latest deliveries, replies and moves, the newest first."""
 
-    arrived: int
-    read: int
     deliveries: list[DeliveryItem]
     outbox: list[OutboxItem]
     history: list[GroupMove]
@@ -158,6 +159,8 @@ def group_view(status: GroupStatus) -> GroupView:
     return extended(
         GroupView,
         group,
+        arrived=status.arrived,
+        read=status.read,
         processed=status.processed,
         pending=status.pending,
         is_called=status.is_called,

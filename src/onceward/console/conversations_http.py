@@ -123,7 +123,6 @@ def _add_reads(router: APIRouter, routes: _GroupRoutes) -> None:
         ow, operators = routes.ow, routes.operators
         with ow.store.snapshot():
             status = operators.status_of(name_of(name))
-            arrived, read = operators.positions()
             lately = operators.deliveries(name, DELIVERIES_MAX)
             outbox = latest_replies(ow.store, name)
             moves = ow.cursors.history(f"{DUAL}/{name}", MOVES_MAX)
@@ -133,8 +132,6 @@ def _add_reads(router: APIRouter, routes: _GroupRoutes) -> None:
             extended(
                 GroupDetail,
                 group_view(status),
-                arrived=arrived,
-                read=read,
                 deliveries=[delivery_item(each) for each in lately],
                 outbox=outbox,
                 history=[plain_move(each) for each in moves],

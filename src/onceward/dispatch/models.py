@@ -212,6 +212,9 @@ class GroupStatus:
     """A group's positions, work in flight and pending messages."""
 
     group: Group
+    #: The number of the group's latest message, and of its latest one that was read; 0 if none.
+    arrived: int
+    read: int
     #: The processed position; tentative while a delivery is in flight.
     processed: int
     #: Messages not delivered to an agent yet, context included.

@@ -73,10 +73,14 @@ class Operators:
 
     def _status(self, group: Group, running: dict[str, DeliveryRecord]) -> GroupStatus:
         processed = self._dual.processed(group.name)
-        arrived, _ = self.positions()
+        upto, read_upto = self.positions()
+        place = {"group": group.name, "arrived": upto, "read": read_upto}
+        ((arrived, read),) = self._store.read("dispatch_group_positions", **place)
         ((unsent,),) = self._store.read("dispatch_outbox_unsent", group=group.name)
         return GroupStatus(
             group=group,
+            arrived=arrived,
+            read=read,
             processed=processed,
             pending=self._count(group.name, processed, arrived),
             is_called=group.called_seq > processed,

@@ -154,6 +154,9 @@ class StatusItem(GroupItem):
     """The status of a group."""
 
     channel: str
+    #: The number of its latest message, and of its latest one that was read.
+    arrived: int
+    read: int
     processed: int
     pending: int
     is_called: bool
@@ -167,7 +170,7 @@ class StatusItem(GroupItem):
 
 
 class Status(_ResponseModel):
-    """The status of every group, and the positions of arrivals and of the reader."""
+    """The status of every group, and the positions of arrivals and of the reader of all groups."""
 
     #: Whether this server runs the agents; if not, another server may.
     is_held: bool

@@ -81,6 +81,8 @@ def _status_item(status: GroupStatus, dead: Mapping[str, int]) -> dict[str, Any]
     return {
         **group_item(group),
         "channel": group.channel,
+        "arrived": status.arrived,
+        "read": status.read,
         "processed": status.processed,
         "pending": status.pending,
         "isCalled": status.is_called,

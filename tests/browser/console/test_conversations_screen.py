@@ -60,7 +60,7 @@ def test_what_is_said_in_the_chat_moves_the_cursor_beside_it(
     replies = messages_on(page).filter(has_text="are you there?")
     expect(replies).to_have_count(2)  # what was said, and what was answered
     expect(line).to_have_count(0)
-    expect(page.get_by_role("img", name=re.compile("nothing of this group waits"))).to_be_visible()
+    expect(page.get_by_role("img", name=re.compile("nothing waits"))).to_be_visible()
     assert processed(mortal, "team") > before
     page.get_by_role("link", name="Outbox").click()
     outbox = page.get_by_role("table", name="Outbox of team")

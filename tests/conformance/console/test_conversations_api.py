@@ -94,6 +94,21 @@ def test_a_group_shows_where_it_stands(site: Site) -> None:
     assert (found["pending"], found["is_paused"], found["version"]) == (0, False, "open")
 
 
+def test_a_group_shows_positions_of_its_own(site: Site) -> None:
+    """Messages of other groups, and replies, move neither what arrived nor what was read."""
+    site.dispatcher.groups.add(Group(name="other", channel="chat", command=("true",)))
+    site.say("one", "two")
+    site.answer("hello")
+    site.say("three", "four", group="other")
+    site.dispatcher.arrivals.see()
+    team, other = site.group(), site.group("other")
+    assert (team["arrived"], team["read"], team["processed"]) == (2, 2, 2)
+    assert (other["arrived"], other["read"], other["processed"]) == (5, 5, 0)
+    site.say("five")
+    assert (site.group()["arrived"], site.group()["read"]) == (6, 2)
+    assert site.group("other")["arrived"] == 5
+
+
 def test_the_outbox_shows_how_far_each_reply_has_come(site: Site) -> None:
     """The newest first, cut where they are long, and what is not sent yet says so."""
     long = "ä" * 5_000

@@ -91,6 +91,7 @@ def test_the_board_shows_every_group(site: Site) -> None:
     board = body_of(site.get("/api/dispatch/status"), response_models.Status)
     other, team = board["items"]
     assert (other["name"], other["inFlight"]) == ("other", None)
+    assert (other["arrived"], other["read"], team["arrived"], team["read"]) == (0, 0, 1, 1)
     assert (team["inFlight"]["attempt"], team["processed"], team["pending"]) == (1, 1, 0)
     assert (board["isHeld"], board["arrived"], board["read"]) == (False, 1, 1)
     ending = site.dispatcher.deliveries.failed(delivery, "bad", is_final=True)

@@ -109,6 +109,11 @@ update dispatch_groups set is_nudged = true where name = :name
 -- List the groups that the dispatcher was asked to examine.
 select name from dispatch_groups where is_nudged order by name
 
+-- name: dispatch_group_positions
+-- Return the latest messages of a group up to two positions; 0 where there is none.
+select coalesce((select max(seq) from dispatch_messages where group_name = :group and seq <= :arrived), 0),
+  coalesce((select max(seq) from dispatch_messages where group_name = :group and seq <= :read), 0)
+
 -- name: dispatch_group_remove
 -- Delete a group; its messages stay.
 delete from dispatch_groups where name = :name returning name

@@ -49,7 +49,7 @@ export function Groups() {
           ]}
         />
       </div>
-      <p class="hint">Messages are numbered as they arrive, over all groups: {summary(data)}</p>
+      <p class="hint">Messages are numbered as they arrive, over all groups, so the numbers of one group have gaps: {summary(data)}</p>
       <Table
         label="Conversations"
         columns={columns(data)}
@@ -63,11 +63,12 @@ export function Groups() {
   );
 }
 
-function columns({ isHeld, read }: Board): Column<GroupRow>[] {
+function columns({ isHeld }: Board): Column<GroupRow>[] {
   return [
     { key: "name", title: "Group", render: (each) => each.name },
     { key: "state", title: "State", render: (each) => <State {...standingOf({ ...each, isHeld, isRunning: each.inFlight !== null })} /> },
-    { key: "read", title: "Read", align: "end", hideNarrow: true, render: () => <Num value={read} /> },
+    { key: "arrived", title: "Arrived", align: "end", hideNarrow: true, render: (each) => <Num value={each.arrived} /> },
+    { key: "read", title: "Read", align: "end", hideNarrow: true, render: (each) => <Num value={each.read} /> },
     { key: "processed", title: "Processed", align: "end", render: (each) => <Num value={each.processed} /> },
     { key: "pending", title: "Pending", align: "end", render: (each) => <Num value={each.pending} /> },
     { key: "flight", title: "In flight", render: (each) => <InFlight group={each} /> },

@@ -20,8 +20,8 @@ export function PositionLine({ group }: { group: Group }) {
   const { processed, read, arrived, in_flight: flight } = group;
   if (arrived === 0) return <p class="hint">Nothing has arrived yet.</p>;
   // While a batch is in flight, `processed` already includes it, provisionally.
-  const done = flight ? flight.first_seq - 1 : processed;
-  const from = Math.max(0, Math.min(done, arrived) - Math.max(LEAD_MIN, Math.ceil((arrived - done) / 2)));
+  const done = Math.min(flight ? flight.first_seq - 1 : processed, arrived);
+  const from = Math.max(0, done - Math.max(LEAD_MIN, Math.ceil((arrived - done) / 2)));
   const x = (seq: number) => EDGE + ((Math.max(from, Math.min(seq, arrived)) - from) / Math.max(1, arrived - from)) * (WIDTH - 2 * EDGE);
   const summary = tell(group);
   return (
@@ -58,5 +58,5 @@ function tell({ processed, read, arrived, in_flight: flight, pending }: Group): 
     `read up to ${read}`,
     `last arrival ${arrived}`,
   ];
-  return `${parts.filter(Boolean).join(", ")}; ${pending === 0 ? "nothing of this group waits: the numbers are those of all groups together" : `${pending} of this group ${pending === 1 ? "waits" : "wait"}`}.`;
+  return `${parts.filter(Boolean).join(", ")}; ${pending === 0 ? "nothing waits" : `${pending} ${pending === 1 ? "message waits" : "messages wait"}`}.`;
 }

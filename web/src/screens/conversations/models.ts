@@ -9,6 +9,9 @@ export interface GroupRow {
   word: string;
   isPaused: boolean;
   channel: string;
+  /** The number of its latest message, and of its latest one that was read. */
+  arrived: number;
+  read: number;
   processed: number;
   pending: number;
   isCalled: boolean;
