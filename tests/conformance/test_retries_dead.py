@@ -160,16 +160,16 @@ def test_an_iterator_of_letters_survives_an_operation_that_runs_again(
     assert ow.dead.redrive(iter(letters), actor="me").ids == tuple(letters)
 
 
-@pytest.mark.parametrize("letter", [0, -1, 2**63, 10**30])
-def test_a_number_that_no_letter_can_have_is_missing(ow: Onceward, letter: int) -> None:
+def test_a_number_that_no_letter_can_have_is_missing(ow: Onceward) -> None:
     """It is reported like any other missing letter, whatever a database can count to."""
-    with pytest.raises(DeadLetterMissing, match=str(letter)):
-        ow.dead.redrive(letter, actor="me")
-    with pytest.raises(DeadLetterMissing, match=str(letter)):
-        ow.dead.drop(letter, reason="gone", actor="me")
-    with pytest.raises(DeadLetterMissing, match=str(letter)):
-        ow.dead.show(letter)
-    assert ow.dead.get_many([letter]) == []
+    for letter in [0, -1, 2**63, 10**30]:
+        with pytest.raises(DeadLetterMissing, match=str(letter)):
+            ow.dead.redrive(letter, actor="me")
+        with pytest.raises(DeadLetterMissing, match=str(letter)):
+            ow.dead.drop(letter, reason="gone", actor="me")
+        with pytest.raises(DeadLetterMissing, match=str(letter)):
+            ow.dead.show(letter)
+        assert ow.dead.get_many([letter]) == []
 
 
 def test_redriving_what_is_parked_already_parks_it_once(ow: Onceward) -> None:

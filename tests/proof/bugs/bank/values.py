@@ -16,7 +16,7 @@ BUGS: Final = (
         file="outcomes/result_encoding.py",
         find="return None, CallResult(error=error)",
         replace="raise",
-        test=f"{_RESULTS}::test_h50_a_result_that_cannot_be_stored_never_runs_again[sqlite-def-nosy]",
+        test=f"{_RESULTS}::test_h50_a_result_that_cannot_be_stored_never_runs_again[sqlite-def]",
         breaks="I1",
     ),
     Bug(
@@ -30,7 +30,7 @@ BUGS: Final = (
     if ended.error is not None:
         raise _FunctionFailed(fresh.fence, ended.error)
     execution.finish_in_own_transaction""",
-        test=f"{_RESULTS}::test_h50_a_result_that_cannot_be_stored_never_runs_again[sqlite-tx-nosy]",
+        test=f"{_RESULTS}::test_h50_a_result_that_cannot_be_stored_never_runs_again[sqlite-tx]",
         breaks="I3",
     ),
     Bug(
@@ -70,7 +70,7 @@ BUGS: Final = (
         file="outcomes/error_encoding.py",
         find='        return str.encode(head, "utf-8", "replace").decode()\n    except Exception:',
         replace='        return str.encode(head, "utf-8").decode()\n    except KeyError:',
-        test=f"{_CALLS}::test_an_error_that_raises_or_lies_is_a_recorded_failure[sqlite-False-evil]",
+        test=f"{_CALLS}::test_an_error_that_raises_or_lies_is_a_recorded_failure[sqlite-False]",
         breaks="I1",
     ),
     Bug(
