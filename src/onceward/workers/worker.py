@@ -53,7 +53,8 @@ class WorkerResult:
     #: Whether every thread ended in time and no source was refused.
     is_clean: bool
     #: Cursors that another worker holds, that are paused, failing or refused, or whose messages
-    #: wait for a retry; and consumers whose partitions cannot be discovered.
+    #: wait for a retry; and consumers whose partitions cannot be discovered. All consumers, if the
+    #: worker was stopped before it reached the store.
     unfinished: tuple[str, ...]
     #: How the last poll cycle of each unfinished cursor ended; none if it never had one.
     states: Mapping[str, PollState] = field(default_factory=dict)
@@ -113,7 +114,9 @@ class Worker:
         """Process messages until `stop`, or with `once` until nothing can be done now."""
         sampler = self._connect()
         if sampler is None:
-            return WorkerResult(messages=0, is_clean=True, unfinished=())
+            # Stopped before the first search: what is left is unknown, so no cursor is at its end.
+            names = tuple(sorted(each.name for each in self._app.consumers))
+            return WorkerResult(messages=0, is_clean=True, unfinished=names)
         threads = [
             threading.Thread(target=self._run_thread, name=f"onceward-worker-{number}", daemon=True)
             for number in range(1, self._threads + 1)

@@ -51,6 +51,16 @@ def test_every_message_is_handled_once_and_in_order(ow: Onceward, done: Any) -> 
     assert not ow.cursors.show("numbers").is_held
 
 
+def test_a_run_that_was_stopped_before_it_began_leaves_every_consumer(ow: Onceward) -> None:
+    """Without a search, no cursor counts as drained."""
+    app = App(ow)
+    app.consumer("numbers", source=ListSource(1))(print)
+    worker = Worker(app)
+    worker.stop()
+    worked = worker.run(once=True)
+    assert (worked.messages, worked.unfinished) == (0, ("numbers",))
+
+
 def test_batches_are_one_commit(ow: Onceward, done: Any) -> None:
     """A handler with `batch` gets lists, and the cursor moves once for each."""
     app, sizes = App(ow), []
