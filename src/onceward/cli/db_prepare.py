@@ -40,7 +40,7 @@ def prepare(
     Prints each statement; none can lose data. Each runs in its own transaction: after an
     interruption, repeat the command. Building an index blocks writers; for a large PostgreSQL
     table, run the printed statement with CONCURRENTLY yourself. Exit 1 if a source remains that
-    this command cannot prepare; 0 if only --yes is missing.
+    this command cannot prepare. Exit 0 if only --yes is missing, or nothing is to be done.
 
     Example: `onceward db prepare shop:app --yes`
     """
@@ -56,6 +56,8 @@ def prepare(
                 checked.append(one)
     if json_output:
         print_json({"applied": yes, "sources": [asdict(one) for one in checked]})
+    elif not checked:
+        print("nothing to prepare: no consumer reads a table")
     elif not yes and any(one.statements for one in checked):
         print(NOT_APPLIED)
     if any(one.problem and (yes or not one.statements) for one in checked):

@@ -1,5 +1,6 @@
 """`onceward db`."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,22 @@ def test_migrate_status_check(run: Run, url: str) -> None:
     assert run("db", "migrate", "--store", url).out == "no pending migrations\n"
     assert run("db", "status", "--store", url).code == 0
     assert run("db", "check", "--store", url).out == "ok\n"
+
+
+def test_prepare_says_that_there_is_nothing_to_prepare(
+    run: Run, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An app whose sources need no tables is no error, and the command is not silent."""
+    (tmp_path / "list_shop.py").write_text(
+        "import onceward\nfrom tests.support.list_source import ListSource\n"
+        f"app = onceward.App(onceward.open({url!r}))\n"
+        "app.consumer('numbers', source=ListSource(1))(print)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.delitem(sys.modules, "list_shop", raising=False)
+    ran = run("db", "prepare", "list_shop:app")
+    assert (ran.code, ran.out) == (0, "nothing to prepare: no consumer reads a table\n")
 
 
 def test_the_store_comes_from_the_environment(
