@@ -46,7 +46,8 @@ _Prompt = Annotated[
 _Check = Annotated[
     str | None,
     typer.Option(
-        help="Shell command whose exit code is the test result, for builders only. "
+        help="Shell command to run after the program; its exit code is the test result. "
+        "For builders only. "
         "Default: the result is `unchecked`."
     ),
 ]
@@ -89,7 +90,8 @@ def exec_(
         bool,
         typer.Option(
             "--allow-failures",
-            help="Let the run continue although --check fails; the failed tests are reported.",
+            help="Let the run continue although --check fails; the failed tests are reported. "
+            "For builders only.",
         ),
     ] = False,
     timeout: _Timeout = None,

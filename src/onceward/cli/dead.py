@@ -43,7 +43,11 @@ _State = Annotated[
     Literal["dead", "redriven", "dropped", "all"], typer.Option(help="Only letters in this state.")
 ]
 _Limit = Annotated[
-    int, typer.Option(help="Maximum number of letters that the filter finds, up to 10000.")
+    int,
+    typer.Option(
+        help="Maximum number of letters that the filter finds, up to 10000; "
+        "others stay as they are."
+    ),
 ]
 _Actor = Annotated[
     str | None, typer.Option(help="The operator, stored with the letter. Default: your user name.")

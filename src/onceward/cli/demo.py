@@ -50,7 +50,10 @@ def demo(
     ] = None,
     store: Annotated[
         str | None,
-        typer.Option(help="URL of an empty store, which is kept. Default: a new SQLite file."),
+        typer.Option(
+            help="URL of a database without Onceward's tables; it is kept. "
+            "Default: a new SQLite file."
+        ),
     ] = None,
     json_output: JsonFlag = False,
 ) -> None:
@@ -59,7 +62,7 @@ def demo(
     It starts real processes of its own, kills them with `kill -9` and freezes some. The final table
     is counted from the store and the files. Retries, takeovers and refused stale writes are
     expected; `lost` and `doubled` (done twice) must be 0. Exit 1 if they are not, or if --keep or
-    --store is not empty.
+    --store is in use.
 
     Example: `onceward demo --seconds 15`
     """

@@ -117,11 +117,8 @@ def add(
 ) -> None:
     """Add a group: a conversation with an agent, which a dispatcher runs.
 
-    Idempotent; exit 1 if the group exists with other settings: an omitted option counts as its
-    default.
-
-    Without --workdir, files in this directory that --agent names become absolute paths, because the
-    agent runs in another directory.
+    A group is a conversation with an agent. `onceward dispatch status` shows its work. Without
+    groups, it prints how to add one; exit 0.
 
     Example: `onceward dispatch groups add team --agent "python3 agent.py"`
     """

@@ -96,7 +96,8 @@ def stable(
 ) -> None:
     """Print the stable key of a run, command, error, fix, dependency, file or other KIND.
 
-    Equal values get equal keys; in errors and warnings, times, paths and versions are ignored.
+    Equal values get equal keys. In errors and warnings, times, paths, versions, hashes and UUIDs
+    are ignored; other numbers count.
 
     Example: `onceward keys stable error "ENOENT: /home/me/app.py:12:5"`
 

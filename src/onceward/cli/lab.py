@@ -114,8 +114,8 @@ def serve_lab(
 ) -> None:
     """Serve the Lab: pages on which people import, review and compare runs, and read results.
 
-    It serves until Ctrl-C, or until --exit-after-submit is reached. A run is a directory of an
-    agent's output, or a video.
+    It serves until Ctrl-C, or until --exit-after-submit is reached; exit 0. A run is a directory of
+    an agent's output, or a video.
 
     Example: `onceward lab --allow-root ~/runs --port 0 --no-open`
     """

@@ -75,8 +75,9 @@ def capture(
     """Run a command, record its errors and warnings, and print what is known about them.
 
     The output is forwarded; what is known is printed at the end on stderr. The exit code is that of
-    the command, even if recording fails. It also records whether earlier fixes worked. While the
-    store is unavailable, the record waits on disk for the next memory command.
+    the command, even if recording fails; 127 if there is no such command. It also records whether
+    earlier fixes worked. While the store is unavailable, the record waits on disk for the next
+    memory command.
 
     Example: `onceward memory capture -- pytest -q`
     """

@@ -116,9 +116,7 @@ def reconcile(
 ) -> None:
     """Decide an ambiguous outcome: it happened, or it did not. Pass --done or --not-done.
 
-    Abandoned outcomes can be decided, too. A late result of the earlier caller is then rejected.
-    Exit 1 if there is no such outcome, or if it is in another state, such as when it was decided
-    before.
+    A step that is `intended` has reported no result: after a crash it may have happened.
 
     Example: `onceward outcomes reconcile shop.charge charge#7 --not-done --reason "not paid" --yes`
     """

@@ -69,7 +69,7 @@ _Demo = Annotated[
     typer.Option(
         "--demo",
         help="Run a demo in a temporary directory: workers crash on purpose, others take over. "
-        "Only with a store that holds no data. Default of --store: a temporary SQLite file.",
+        "Only with a database without Onceward's tables. Default of --store: a temporary file.",
     ),
 ]
 
