@@ -3,13 +3,10 @@
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 import pytest
 
-from docs.make.source import parse
 from onceward.system import crash_points
 from tests.support.crash_scenarios import (
     alerts,
@@ -24,9 +21,8 @@ from tests.support.crash_scenarios import (
     retries,
     workers,
 )
+from tests.support.source_facts import ROOT, SOURCE, hurried_assertions, summary, tree
 
-ROOT = Path(__file__).parent.parent
-SOURCE = ROOT / "src" / "onceward"
 MODULES = sorted(SOURCE.rglob("*.py"))
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
 OTHERS = [path for tree in ("bench", "docs", "examples") for path in (ROOT / tree).rglob("*.py")]
@@ -81,63 +77,10 @@ FORBIDDEN_CALLS = {
 FORBIDDEN_IMPORTS = {"random", "secrets", "pickle"}
 FORBIDDEN_METHODS = {"write_text", "write_bytes"}
 WRITING_MODES = re.compile(r"[wax+]")
-#: What statements are made of, other than expressions.
-BLOCKS = (ast.stmt, ast.excepthandler, ast.match_case)
 
 
 def name(path: Path) -> str:
     return str(path.relative_to(ROOT))
-
-
-def tree(path: Path) -> ast.Module:
-    return parse(path.read_text(), str(path))
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Function:
-    """The facts about a function that the tests need."""
-
-    name: str
-    lines: int
-    has_sentence: bool
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Summary:
-    """The facts about a file that the tests need; its syntax tree is far too large to keep."""
-
-    imported: tuple[str, ...]
-    functions: tuple[Function, ...]
-    #: True for an empty file, which needs none.
-    has_sentence: bool
-
-
-@cache
-def summary(path: Path) -> Summary:
-    """Read a file once for all tests."""
-    module = tree(path)
-    imported: list[str] = []
-    functions: list[Function] = []
-    for node in statements(module):
-        if isinstance(node, ast.Import):
-            imported += [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            imported += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            lines = (node.end_lineno or 0) - node.lineno + 1
-            said = bool(ast.get_docstring(node))
-            functions.append(Function(name=node.name, lines=lines, has_sentence=said))
-    has_sentence = not module.body or bool(ast.get_docstring(module))
-    return Summary(imported=tuple(imported), functions=tuple(functions), has_sentence=has_sentence)
-
-
-def statements(module: ast.Module) -> Iterator[ast.AST]:
-    """Yield every statement, however deep, and no expression: there are many more of those."""
-    waiting: list[ast.AST] = [module]
-    while waiting:
-        node = waiting.pop()
-        yield node
-        waiting += [each for each in ast.iter_child_nodes(node) if isinstance(each, BLOCKS)]
 
 
 def package(path: Path) -> str:
@@ -146,10 +89,6 @@ def package(path: Path) -> str:
 
 def layer(of: str) -> int:
     return next(level for level, packages in enumerate(LAYERS) if of in packages)
-
-
-def calls(path: Path) -> Iterator[ast.Call]:
-    return (node for node in ast.walk(tree(path)) if isinstance(node, ast.Call))
 
 
 def wrong_imports(path: Path) -> Iterator[str]:
@@ -227,29 +166,18 @@ def test_helpers_of_tests_are_in_support() -> None:
     assert not [each for own, found in trees.items() if own not in WITH_HELPERS for each in found]
 
 
-def called(node: ast.Call) -> str:
-    """Return the name under which something is called; of a result or an item its last part."""
-    parts: list[str] = []
-    function: ast.expr = node.func
-    while isinstance(function, ast.Attribute):
-        parts.append(function.attr)
-        function = function.value
-    return ".".join([function.id if isinstance(function, ast.Name) else "", *reversed(parts)])
-
-
 def touches(path: Path) -> Iterator[str]:
     """Yield the calls and imports of a module that only the package `system` may have."""
     taken = FORBIDDEN_IMPORTS & {target.split(".")[0] for target in summary(path).imported}
     if taken and package(path) != "testing":
         yield f"{name(path)} imports {taken}"
-    for node in calls(path):
-        call, where = called(node), f"{name(path)}:{node.lineno}"
-        last = call.rpartition(".")[2]
-        if call in FORBIDDEN_CALLS or last in FORBIDDEN_METHODS:
-            yield f"{where} calls {call}"
+    for call in summary(path).calls:
+        where, last = f"{name(path)}:{call.line}", call.name.rpartition(".")[2]
+        if call.name in FORBIDDEN_CALLS or last in FORBIDDEN_METHODS:
+            yield f"{where} calls {call.name}"
         if last == "open":
-            modes = [each.value for each in node.args if isinstance(each, ast.Constant)]
-            if any(isinstance(mode, str) and WRITING_MODES.search(mode) for mode in modes):
+            modes = [each for each in call.constants if isinstance(each, str)]
+            if any(map(WRITING_MODES.search, modes)):
                 yield f"{where} opens for writing"
 
 
@@ -278,14 +206,10 @@ POSSESSIVE_GROUP = re.compile(r"\)(?:[*+?]|\{\d*,?\d*\})\+")
 
 def test_patterns_find_the_same_on_every_python() -> None:
     """A key made by one Python must be the key that another makes."""
-    calls = [
-        (name(path), ast.unparse(node))
-        for path in MODULES
-        for node in ast.walk(tree(path))
-        if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("re.")
-    ]
-    assert len(calls) > 50
-    assert not [each for each in calls if POSSESSIVE_GROUP.search(each[1])]
+    found = [(name(path), call.text) for path in MODULES for call in summary(path).calls]
+    patterns = [(where, text) for where, text in found if text]
+    assert len(patterns) > 50
+    assert not [each for each in patterns if POSSESSIVE_GROUP.search(each[1])]
 
 
 def test_modules_say_what_they_are() -> None:
@@ -297,9 +221,8 @@ def test_a_class_name_has_one_meaning() -> None:
     """No two modules define a class of the same name, so that a search finds one."""
     defined: dict[str, list[str]] = {}
     for path in MODULES:
-        for node in ast.walk(tree(path)):
-            if isinstance(node, ast.ClassDef):
-                defined.setdefault(node.name, []).append(name(path))
+        for each in summary(path).classes:
+            defined.setdefault(each, []).append(name(path))
     assert not {each: paths for each, paths in defined.items() if len(paths) > 1}
 
 
@@ -308,6 +231,28 @@ def test_tests_say_what_they_defend() -> None:
     found = [(name(path), function) for path in TESTS for function in summary(path).functions]
     tests = [(path, function) for path, function in found if function.name.startswith("test_")]
     assert not [(path, function.name) for path, function in tests if not function.has_sentence]
+
+
+def test_no_test_asserts_how_long_something_took() -> None:
+    """A test counts events, CPU time or simulated time: its machine may have much else to do."""
+    assert not [f"{name(path)}:{line}" for path in TESTS for line in summary(path).hurried]
+
+
+@pytest.mark.parametrize(
+    ("body", "lines"),
+    [
+        ("assert time.monotonic() - began < 5", (2,)),
+        ("took = time.perf_counter() - began\n    assert took < 5, took", (3,)),
+        ("if prove:\n        assert time.monotonic() - began < 5", ()),
+        ("if not prove:\n        pytest.skip('x')\n    assert time.time() - began < 5", ()),
+        ("assert time.process_time() - began < 5\n    assert clock.monotonic() - began < 5", ()),
+    ],
+)
+def test_an_assertion_on_elapsed_time_is_found(body: str, lines: tuple[int, ...]) -> None:
+    """CPU time and a clock of the test's own are no such thing, and a proof may measure."""
+    (function,) = ast.parse(f"def test(prove):\n    {body}\n").body
+    assert isinstance(function, ast.FunctionDef)
+    assert tuple(hurried_assertions(function)) == lines
 
 
 #: The package's own `__init__.py` loads lazily, which takes a function.
@@ -349,11 +294,11 @@ def test_applications_are_siblings(application: str) -> None:
 def crash_point_calls() -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for path in MODULES:
-        for node in calls(path):
-            if called(node).endswith("crash_point"):
-                (argument,) = node.args
-                assert isinstance(argument, ast.Constant), f"{name(path)}:{node.lineno}"
-                found.setdefault(str(argument.value), []).append(f"{name(path)}:{node.lineno}")
+        for call in summary(path).calls:
+            if call.name.endswith("crash_point"):
+                (point,) = call.constants
+                assert isinstance(point, str), f"{name(path)}:{call.line}"
+                found.setdefault(point, []).append(f"{name(path)}:{call.line}")
     return found
 
 

@@ -23,8 +23,6 @@ LIMITS = SupervisorLimits(
     restarts_max=2,
     timeout_seconds={"implement": 600.0},
 )
-#: Much less than the deadline, and enough for a machine that stands still for a while.
-AT_ONCE_SECONDS = 120.0
 #: A test that waits for a limit tries it, and then so many times that: the first counts in which a
 #: busy machine could start an agent.
 TIMES = (1, 4, 16)

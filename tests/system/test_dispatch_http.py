@@ -14,7 +14,7 @@ import pytest
 from onceward.client import open as open_handle
 from onceward.dispatch.inbox import Inbox
 from onceward.dispatch.models import NewMessage
-from tests.support.chat_servers import SOON_SECONDS, ChatServer
+from tests.support.chat_servers import ChatServer
 from tests.support.waiting import until
 
 #: How soon what another process wrote is sent: before the end of the longest wait, which would send
@@ -102,11 +102,8 @@ def test_another_state_ends_a_wait_that_asks_for_it(shared: ChatServer) -> None:
         states.append(shared.page("state", since=cursor, state=tag, wait=30)["state"])
         tag = states[-1]["tag"]
     assert "RuntimeError: fail" in states[-1]["lastError"]
-    began = time.monotonic()
     cursor = shared.page("wait")["nextCursor"]
-    page = shared.page("wait", since=cursor, wait=0.5)
-    assert page["items"] == []
-    assert time.monotonic() - began >= 0.5
+    assert shared.page("wait", since=cursor, wait=0.5)["items"] == []
 
 
 def test_a_message_that_another_process_kept_is_noticed(shared: ChatServer) -> None:
@@ -116,12 +113,10 @@ def test_a_message_that_another_process_kept_is_noticed(shared: ChatServer) -> N
     with open_handle(shared.store) as ow, ThreadPoolExecutor() as pool:
         waiting = pool.submit(shared.page, "wait", since=cursor, wait=WAIT_SECONDS)
         time.sleep(0.5)
-        began = time.monotonic()
         message = NewMessage(group="wait", id="other", sender="cron", text="from elsewhere")
         Inbox(ow.store).receive(message)
-        page = waiting.result()
+        page = waiting.result(NOTICED_SECONDS)
     assert [each["text"] for each in page["items"]] == ["from elsewhere"]
-    assert time.monotonic() - began < NOTICED_SECONDS
 
 
 def test_the_end_of_a_conversation_comes_first(shared: ChatServer) -> None:
@@ -201,8 +196,8 @@ def test_a_stop_is_quick_and_loses_nothing(mortal: ChatServer, prove: bool) -> N
 
 
 def assert_quick(server: ChatServer, stop: Callable[[], float], *, prove: bool) -> None:
-    """Stop it in time; where the machine stood still for a moment, once more."""
-    most = STOP_SECONDS if prove else SOON_SECONDS
+    """Stop it; in a proof in time, and where the machine stood still for a moment, once more."""
+    most = STOP_SECONDS if prove else NOT_ARRIVED
     took: list[float] = []
     while not took or (took[-1] >= most and len(took) < TRIES_MAX):
         if took:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -201,6 +200,13 @@ def resident_bytes(server: LabServer) -> int:
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
+def processor_seconds(server: LabServer) -> float:
+    """Return for how long a server has worked, whatever else the machine did."""
+    assert server.process is not None
+    stat = Path(f"/proc/{server.process.pid}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, stat[11:13])) / os.sysconf("SC_CLK_TCK")
+
+
 def test_h09_a_line_of_100_mb_without_an_end_costs_little(server: LabServer) -> None:
     """Polls answer in linear time and bounded memory, and the server goes on."""
     path = paths_in(server.directory).feedback
@@ -208,9 +214,9 @@ def test_h09_a_line_of_100_mb_without_an_end_costs_little(server: LabServer) -> 
     page, before = feedback(server), resident_bytes(server)
     with path.open("ab") as file:
         file.truncate(path.stat().st_size + LONG_LINE_BYTES)  # Zeros, and no newline.
-    started = time.monotonic()
+    worked = processor_seconds(server)
     assert feedback(server, since=page["nextCursor"]) == {**page, "items": []}
-    assert time.monotonic() - started < 60
+    assert processor_seconds(server) - worked < 20
     assert resident_bytes(server) - before < 32 * 1024 * 1024
     server.post("/api/feedback", {"notes": "after"})
     assert [each["notes"] for each in entries(server)] == ["before", "after"]

@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -19,6 +18,7 @@ from onceward.stores.postgres import store as store_module
 from onceward.stores.postgres.store import PostgresStore
 from onceward.stores.postgres.transaction import LOCK_SECONDS_MAX
 from onceward.testing.zombie import wake, zombie
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.parametrize("ow_url", ["postgres"], indirect=True)
 
@@ -215,10 +215,7 @@ def test_a_worker_frozen_before_its_commit_holds_its_cursor_no_longer_than_a_whi
         [sys.executable, "-c", WORKER, ow_url, what], stdout=subprocess.PIPE, text=True
     )
     with worker, stopped(worker):
-        began = time.monotonic()
-        while (heir := real.cursors.acquire("c", "heir", 60.0)) is None:
-            assert time.monotonic() - began < PATIENCE_SECONDS
-            time.sleep(0.05)
+        heir = until(lambda: real.cursors.acquire("c", "heir", 60.0))
         heir.checkpoint("1")
         wake(worker)
         said = worker.communicate(timeout=PATIENCE_SECONDS)[0].strip()
@@ -327,9 +324,7 @@ def test_opening_waits_for_a_long_migration(
             "select 1 from pg_locks "
             "where not granted and waitstart < clock_timestamp() - interval '0.1 s'"
         )
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while second.is_alive() and not tx.execute(waits):
-            assert time.monotonic() < deadline
+        until(lambda: not second.is_alive() or tx.execute(waits))
     second.join(PATIENCE_SECONDS)
     assert migrated == [[]]
     store.close()

@@ -133,4 +133,5 @@ def test_no_thread_serves_the_others_for_long(ow: Onceward, prove: bool) -> None
         while sum(acknowledged.values()) < calls:
             time.sleep(0.01)
     assert len(ow.outcomes.list(limit=2 * sum(acknowledged.values()))) == sum(acknowledged.values())
-    assert not prove or max(longest) < 0.5, max(longest)
+    if prove:
+        assert max(longest) < 0.5, max(longest)

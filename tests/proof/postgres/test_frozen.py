@@ -11,7 +11,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -31,6 +31,7 @@ from onceward.system import crash_points
 from tests.proof.postgres.conftest import NewDatabase
 from tests.support.evidence import Entry, Evidence
 from tests.support.forked_children import forked
+from tests.support.waiting import until
 
 #: Longer than every limit on a slow machine, shorter than for ever.
 PATIENCE_SECONDS = 60.0
@@ -53,10 +54,7 @@ def ow(
 def frozen(pid: int) -> Iterator[None]:
     """Stop a process of the server while the block runs."""
     os.kill(pid, signal.SIGSTOP)
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while _state_of(pid) != "T":
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
+    until(lambda: _state_of(pid) == "T")
     try:
         yield
     finally:
@@ -101,10 +99,7 @@ class Holder:
 
 
 def acquired(ow: Onceward, worker: str, seconds: float) -> Lease:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while (lease := ow.cursors.acquire("c", worker, seconds)) is None:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    lease: Lease = until(lambda: ow.cursors.acquire("c", worker, seconds))
     return lease
 
 
@@ -143,12 +138,11 @@ def test_a_frozen_backend_that_guards_a_cursor(
 
     holder = Holder(ow, hold)
     with holder.frozen():
-        began = time.monotonic()
-        while ow.cursors.show("c").is_held:
-            time.sleep(0.01)
+        until(lambda: not ow.cursors.show("c").is_held)
         if prove:  # It takes seconds until the worker taking over gives up what it cannot end.
+            began = time.monotonic()
             assert ow.cursors.acquire("c", "other", 60.0) is None
-        assert time.monotonic() - began < PATIENCE_SECONDS / 2
+            assert time.monotonic() - began < PATIENCE_SECONDS / 2
     heir = acquired(ow, "heir", 60.0)
     effects = len(rows(ow, "select what from effects"))
     assert effects == (heir.position == "1"), "half of it"
@@ -325,12 +319,12 @@ def test_a_client_that_is_frozen_with_the_arrival_counter_and_killed(
         with frozen_client(url, draw), open_handle(url) as ow, pytest.raises(StoreBusy):
             draw(ow)
         with open_handle(url) as ow:
-            deadline = time.monotonic() + PATIENCE_SECONDS
-            while True:
-                try:
-                    assert draw(ow) == 1, "a gap"
-                    break
-                except StoreBusy:  # The server has not noticed yet.
-                    assert time.monotonic() < deadline
+
+            def drawn() -> int | None:
+                with suppress(StoreBusy):  # The server has not noticed yet.
+                    return draw(ow)
+                return None
+
+            assert until(drawn) == 1, "a gap"
     what = "a client is frozen with the arrival counter, and killed"
     record(evidence, what, ("X1",), 1, 1)
