@@ -348,6 +348,7 @@ class Supervisor:
         seconds = self._limits.timeout_seconds.get(action, TIMEOUT_SECONDS)
         seen = ", ".join(f"{problem} ({count})" for problem, count in sorted(slot.noise.items()))
         message = f"the agent {slot.spec.type} did not answer {action} within {seconds:g} s"
+        message += "; it no longer runs"
         message += f"; it sent instead: {seen}" if seen else ""
         log = self._log_path(slot.spec.type)
         fix = f"read its log {log}, or raise limits.timeout_seconds.{action} in onceward.json"

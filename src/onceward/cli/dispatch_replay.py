@@ -68,9 +68,8 @@ def replay(
             message = (
                 f"since: {group} has processed no message from {first} on; nothing was replayed"
             )
-            fix = f"pass 1 to {processed}; `onceward dispatch tail {group}` shows these messages"
-            if not processed:
-                fix = "wait until its agent has answered a message"
+            shown = f"`onceward dispatch tail {group}` shows these messages"
+            fix = f"pass 1 to {processed}; {shown}" if processed else "wait for its first answer"
             raise InvalidArgument(message, fix=fix, field="since")
         said = {"reason": reason or "", "actor": actor or current_operator()}
         try:

@@ -282,7 +282,9 @@ def _print_buffered(
 
 def _print_failure(result: CommandResult, exc: BaseException, *, json_output: bool) -> None:
     """Report that nothing was recorded, or that the outcome is unknown; keep the exit code."""
-    error = exc if isinstance(exc, OncewardError) else Internal(f"{type(exc).__name__}: {exc}")
+    fix = "capture the command again to record it; if that fails, too, please report it"
+    found = f"{type(exc).__name__}: {exc}"
+    error = exc if isinstance(exc, OncewardError) else Internal(found, fix=fix)
     is_known = not isinstance(exc, (OutcomeUnknown, KeyboardInterrupt))
     if json_output:
         recorded = False if is_known else None

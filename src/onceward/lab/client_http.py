@@ -62,7 +62,9 @@ class ServerFeed:
         """Use the server at this address; connection errors and 5xx are retried, 4xx never."""
         if not _is_server(url):
             # Not shown: such an address may hold a password.
-            message = "source: must be the plain HTTP address of a server: no user, no query"
+            message = (
+                "source: must be the http:// or https:// address of a server, with no user or query"
+            )
             fix = "pass the address that the server printed, such as http://127.0.0.1:3939"
             raise errors.InvalidArgument(message, fix=fix, field="source")
         self._url = f"{url.rstrip('/')}/api/feedback"

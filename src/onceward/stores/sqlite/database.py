@@ -93,6 +93,7 @@ class Database:
         if self._is_refused:
             message = (
                 f"{self.path}: this process was forked while its parent had a transaction open"
+                "; nothing was done"
             )
             raise ForkedInTransaction(message)
         with self._mutex:
