@@ -6,10 +6,12 @@ import json
 import os
 import subprocess
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from onceward.memory.buffered_records import memory_factory, replay
+from onceward.memory.buffered_records import replay
+from onceward.memory.client import in_context
 from onceward.memory.offline_buffer import Buffer, directory_for
 from tests.support.memory_commands import MemoryDirectory, place, python
 
@@ -43,7 +45,7 @@ def test_h63_a_capture_does_not_overtake_records_that_another_process_writes(
                 reported = json.loads(second.stdout)
                 assert (reported["recorded"], reported["buffered"]) == (False, True)
                 assert memory.graph.counts().entities == 0
-            replay(call, memory_factory(memory))
+            replay(call, partial(in_context, memory))
 
         assert buffer.replay(do) == 3
         assert done == ["record_error", "capture", "capture"]
@@ -80,7 +82,7 @@ def test_h63_a_fix_does_not_overtake_records_that_another_process_writes(
                 refused = place.run("fix", "boom", "--strategy", "s", "--doc", "no url")
                 assert refused.returncode != 0
                 assert memory.graph.counts().entities == 0
-            replay(call, memory_factory(memory))
+            replay(call, partial(in_context, memory))
 
         assert buffer.replay(do) == 3
         names = [each.name for each in memory.graph.read().entities]

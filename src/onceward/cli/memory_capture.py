@@ -171,7 +171,7 @@ def _unbuffered_output(descriptor: int) -> IO[bytes]:
 
 
 def _checkout(repo: str | None, branch: str | None) -> tuple[str, str]:
-    from onceward.memory.capture.git_checkout import checkout_of
+    from onceward.memory.capture.command_capture import checkout_of
 
     if repo is not None and branch is not None:
         return repo, branch
@@ -257,7 +257,7 @@ def _buffer_command(
     from onceward.client import Onceward
     from onceward.memory import Memory
     from onceward.memory.buffered_records import buffer_capture
-    from onceward.memory.capture.git_checkout import current_root
+    from onceward.memory.capture.command_capture import current_root
     from onceward.stores import open_store
 
     try:

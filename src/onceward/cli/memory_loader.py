@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ def open_memory(store: str | None, *, source: str = "cli", **options: Any) -> Me
 
     # Without a handler Python's last-resort handler would print warnings.
     logging.getLogger("onceward.memory").addHandler(logging.NullHandler())
-    from onceward.memory.capture.git_checkout import current_root
+    from onceward.memory.capture.command_capture import current_root
 
     memory = Memory.open(store, source=source, root=current_root(), **options)
     replay_buffered(memory)
@@ -38,9 +39,11 @@ def buffer_of(store: Store) -> Buffer:
 
 def replay_buffered(memory: Memory) -> None:
     """Replay buffered records of this store; those that fail stay buffered."""
-    from onceward.memory.buffered_records import memory_factory, replay
+    from onceward.memory.buffered_records import replay
+    from onceward.memory.client import in_context
 
     with contextlib.suppress(Exception):
-        make = memory_factory(memory)
         buffer = buffer_of(memory.graph.store)
-        buffer.replay(lambda call: replay(call, make), seconds_max=REPLAY_SECONDS_MAX)
+        buffer.replay(
+            lambda call: replay(call, partial(in_context, memory)), seconds_max=REPLAY_SECONDS_MAX
+        )

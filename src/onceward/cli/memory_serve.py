@@ -121,7 +121,7 @@ def serve(
         named |= {"--public-url": bool(public_url), "--trusted-proxy": bool(trusted_proxy)}
         _reject_http_only_options(named)
     from onceward.client import Onceward
-    from onceward.memory.capture.git_checkout import current_root
+    from onceward.memory.capture.command_capture import current_root
     from onceward.memory.mcp.mcp_server import MemoryServer
     from onceward.stores import open_store
 

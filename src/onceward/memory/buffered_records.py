@@ -14,7 +14,7 @@ from onceward.memory.capture.command_capture import SOURCE, CommandContext, capt
 from onceward.memory.capture.fix_verification import apply_fix
 from onceward.memory.capture.issues import strip_control_characters
 from onceward.memory.capture.run_command import CommandResult
-from onceward.memory.client import Memory
+from onceward.memory.client import Memory, in_context
 from onceward.memory.entity_names import type_of
 from onceward.memory.graph import Graph
 from onceward.memory.graph.graph import UnwrittenGraph
@@ -49,7 +49,7 @@ def buffer_record(
     buffer: Buffer, graph: Graph, method: str, facts: Mapping[str, Any], where: RecordContext
 ) -> bool:
     """Buffer a call of one of the client's `record_…` methods; its arguments are redacted."""
-    rules = _graph_settings(graph)
+    rules = graph.settings
     identity = [method, where, {name: facts[name] for name in facts if name != "ts"}, rules]
     return buffer.append({"method": method, "where": where, "facts": facts, **rules}, identity)
 
@@ -66,7 +66,7 @@ def buffer_capture(
     )
     clean = memory.graph.redactor.value({"result": asdict(shown), "context": asdict(context)})
     assert isinstance(clean, dict), type(clean)
-    rules = _graph_settings(memory.graph)
+    rules = memory.graph.settings
     return buffer.append({"method": _CAPTURE, **clean, **rules}, [_CAPTURE, clean, rules])
 
 
@@ -76,17 +76,8 @@ def buffer_fix(
     """Buffer a fix reported by a person, redacted; the same fix later is another attempt."""
     redactor = memory.graph.redactor
     clean = {"where": [redactor.text(each) for each in where], "facts": redactor.value(dict(facts))}
-    rules = _graph_settings(memory.graph)
+    rules = memory.graph.settings
     return buffer.append({"method": _FIX, **clean, **rules}, [_FIX, clean, rules])
-
-
-def memory_factory(memory: Memory) -> MakeMemory:
-    """Return a function that creates clients of the same store with other sources."""
-
-    def make(source: str, mode: str, repo: str, branch: str) -> Memory:
-        return _memory_with(memory, (source, mode, repo, branch), _graph_settings(memory.graph))
-
-    return make
 
 
 def replay(call: Mapping[str, Any], make_memory: MakeMemory) -> None:
@@ -106,31 +97,12 @@ def replay(call: Mapping[str, Any], make_memory: MakeMemory) -> None:
         getattr(memory, method)(**call["facts"])
 
 
-def _graph_settings(graph: Graph) -> dict[str, str]:
-    """Return the settings that decide how a graph names and validates writes."""
-    return {"root": graph.root, "validation": str(graph.validation)}
-
-
 def _buffered_memory(
     call: Mapping[str, Any], where: RecordContext, make_memory: MakeMemory
 ) -> Memory:
     """Return a client with the settings of the one that buffered the call."""
     memory = make_memory(*where)
-    own = _graph_settings(memory.graph)
+    own = memory.graph.settings
     # Calls buffered by an earlier version lack these settings.
     rules = {name: call.get(name, own[name]) for name in own}
-    return memory if rules == own else _memory_with(memory, where, rules)
-
-
-def _memory_with(memory: Memory, where: RecordContext, rules: Mapping[str, str]) -> Memory:
-    source, mode, repo, branch = where
-    return Memory(
-        memory.ow,
-        validation=rules["validation"],
-        root=rules["root"],
-        source=source,
-        mode=mode,
-        repo=repo,
-        branch=branch,
-        redactor=memory.graph.redactor,
-    )
+    return memory if rules == own else in_context(memory, *where, settings=rules)

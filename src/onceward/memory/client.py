@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import wraps
 from logging import INFO
-from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from onceward.client import Onceward
 from onceward.client import open as open_handle
@@ -36,9 +36,6 @@ from onceward.memory.recorder import Recorded, Recorder
 from onceward.memory.serialization import JsonObject
 from onceward.system import Clock, Randomness
 from onceward.system.redaction import Redactor
-
-#: How many deletions are listed whose parts are still missing from an entity.
-PARTIAL_RESTORES_MAX: Final = 5
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -225,24 +222,17 @@ class Memory:
             done = serialization.removed(touched, "restored")
             if asked is None or any((touched.entities, touched.observations, touched.relations)):
                 return done
-            left = call.run(lambda: self._left(asked))
-            hint = f": it exists; to restore earlier parts, restore change {' or '.join(left)}"
-            message = done["message"] + (hint if left else "")
-            return {**done, "message": message, "changes": [int(each) for each in left]}
-
-    def _left(self, name: str) -> list[str]:
-        """Return the deletions of an entity whose parts are still deleted."""
-        clean = self.graph.stored_name(name)
-        rows = self.graph.store.read("memory_change_left", name=clean, limit=PARTIAL_RESTORES_MAX)
-        return [str(number) for (number,) in rows]
+            left = self.graph.deletions_left(self.graph.stored_name(asked))
+            numbers = " or ".join(map(str, left))
+            hint = f": it exists; to restore earlier parts, restore change {numbers}"
+            return {**done, "message": done["message"] + (hint if left else ""), "changes": left}
 
     def _clean(self, group: NewObservations) -> NewObservations:
         """Return a group of observations as the graph stores it."""
         redactor = self.graph.redactor
         contents = tuple(redact(each, redactor) for each in group.contents)
-        return NewObservations(
-            entity_name=self.graph.candidate_names(group.entity_name)[0], contents=contents
-        )
+        name = self.graph.stored_form(group.entity_name)
+        return NewObservations(entity_name=name, contents=contents)
 
     def _write(self, call: MemoryCall, batch: WriteBatch) -> WriteResult:
         return call.run(lambda: self.graph.write(batch, self.origin))
@@ -250,6 +240,32 @@ class Memory:
     def _remove(self, call: MemoryCall, removal: Removal) -> JsonObject:
         touched = call.run(lambda: self.graph.remove(removal, self.origin))
         return serialization.removed(touched, "deleted")
+
+
+def in_context(  # noqa: PLR0913 - the context of a record has these parts
+    memory: Memory,
+    source: str,
+    mode: str = "",
+    repo: str = "",
+    branch: str = "",
+    *,
+    settings: Mapping[str, str] | None = None,
+) -> Memory:
+    """Return a client of the same store with another source and context of its records.
+
+    `settings` are those of `Graph.settings`. Default: the same.
+    """
+    rules = settings or memory.graph.settings
+    return Memory(
+        memory.ow,
+        validation=rules["validation"],
+        root=rules["root"],
+        source=source,
+        mode=mode,
+        repo=repo,
+        branch=branch,
+        redactor=memory.graph.redactor,
+    )
 
 
 def _maybe_text(value: object, field: str) -> str | None:

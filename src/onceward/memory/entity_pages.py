@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from onceward.errors import Conflict, EntityMissing, InvalidArgument
+from onceward.errors import EntityMissing
+from onceward.errors.arguments import reject_field
 from onceward.memory.fact_text import fact_text
 from onceward.memory.graph import Graph
-from onceward.memory.graph.graph_reads import entity_of
-from onceward.memory.graph.graph_transaction import bind_params
-from onceward.memory.graph.soft_delete import CHANGE_MAX
+from onceward.memory.graph.graph_reads import GraphReader, entity_of
+from onceward.memory.graph.soft_delete import CHANGE_MAX, entity_deleted_error
 from onceward.memory.models import AffectedCounts, Entity, EntityChange, Link, Observation, Relation
 
 #: Limit for counting the observations of one entity.
@@ -26,7 +26,6 @@ CONTENT_CHARACTERS_MAX: Final = 16_000
 OBSERVATIONS_MAX: Final = 200
 RELATIONS_MAX: Final = 200
 CHANGES_MAX: Final = 100
-PARTIAL_RESTORES_MAX: Final = 5
 #: Limit for the outgoing, and for the incoming relations of an entity that is not the centre.
 RELATIONS_PER_NODE_MAX: Final = 20
 NODES_MAX: Final = 500
@@ -86,6 +85,7 @@ class EntityPageReader:
     def __init__(self, graph: Graph) -> None:
         """Read from this graph."""
         self._graph, self._store = graph, graph.store
+        self._query = GraphReader(graph.store).query
 
     def newest(self, before: int, limit: int) -> tuple[list[EntitySummary], int | None]:
         """Return the newest entities with an id below `before`, and where the next page begins."""
@@ -181,26 +181,18 @@ class EntityPageReader:
 
     def left(self, name: str) -> list[int]:
         """Return the deletions of an existing entity whose parts are still deleted."""
-        found = self._row(name)[1]
-        return [
-            number
-            for (number,) in self._query(
-                "memory_change_left", name=found, limit=PARTIAL_RESTORES_MAX
-            )
-        ]
+        return self._graph.deletions_left(self._row(name)[1])
 
     def _deletion(self, change: int) -> int:
         """Return the entity of a deletion; raise as the restoration would."""
         found = self._query("memory_change_find", change=change) if 0 < change <= CHANGE_MAX else []
         if not found or found[0][0] != "deleted":
-            message = f"change: {change} is not a deletion; nothing was restored"
             fix = "take the number of a deletion from the entity's history"
-            raise InvalidArgument(message, fix=fix, field="change")
+            reject_field("change", f"{change} is not a deletion; nothing was restored", fix)
         _, entity_id, observation_id, relation_id, owner, deleted_by = found[0]
         is_part = observation_id is not None or relation_id is not None
         if deleted_by is not None and (is_part or deleted_by != change):
-            message = f"the entity {owner!r} is deleted; nothing was restored"
-            raise Conflict(message, fix=f"restore change {deleted_by} first, the entity's deletion")
+            raise entity_deleted_error(owner, deleted_by)
         return int(entity_id)
 
     def _row(self, name: str) -> tuple[Any, ...]:
@@ -221,9 +213,6 @@ class EntityPageReader:
         """Return relations of these entities, without duplicates, newest first."""
         rows = self._query("memory_relation_around", ids=list(ids), each=each + 1)
         return list({row[0]: row for row in rows}.values())
-
-    def _query(self, name: str, /, **params: object) -> list[tuple[Any, ...]]:
-        return self._store.read(name, **bind_params(params))
 
 
 def _is_cut(rows: Sequence[tuple[Any, ...]], ids: Sequence[int], each: int) -> bool:

@@ -8,9 +8,9 @@ idempotent, so an interrupted one can be run again.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -19,8 +19,11 @@ from onceward.errors import FileMissing, InvalidArgument, WrongPath
 from onceward.memory.client import Memory
 from onceward.memory.jsonl_format import EntityLine, InvalidLine, JsonlLine, parse, read_lines
 from onceward.memory.models import (
+    EntityResult,
     Link,
     NewEntity,
+    ObservationResult,
+    RelationResult,
     WriteBatch,
     WriteOrigin,
     WriteResult,
@@ -70,6 +73,8 @@ class ImportProgress:
 
 #: The word index is merged after an import of this many new items.
 MERGE_FROM: Final = 10_000
+#: The number of a line, and what it holds.
+_Item = tuple[int, NewEntity | Link]
 OnImportProgress = Callable[[ImportProgress], None]
 OnImportProblem = Callable[[ImportProblem], None]
 
@@ -145,7 +150,7 @@ class _Import:
 
     def entities(self, lines: Iterable[JsonlLine]) -> None:
         """Import the entities, and report invalid lines."""
-        batch: list[tuple[int, NewEntity]] = []
+        batch: list[_Item] = []
         items = size = 0
         for line in lines:
             self.done.lines = line.number
@@ -155,31 +160,28 @@ class _Import:
                 batch.append((line.number, entity))
                 items += 1 + len(entity.observations)
                 if items >= BATCH_ITEMS_MAX or len(batch) >= BATCH_LINES_MAX:
-                    self._write_entities(batch)
+                    self._write(batch)
                     batch, items, size = [], 0, 0
             if size >= BATCH_BYTES_MAX:
-                self._write_entities(batch)
+                self._write(batch)
                 batch, items, size = [], 0, 0
-        self._write_entities(batch)
+        self._write(batch)
 
     def relations(self, lines: Iterable[JsonlLine]) -> None:
         """Import the relations; invalid lines were reported in the first pass."""
-        batch: list[tuple[int, Link]] = []
+        batch: list[_Item] = []
         for line in lines:
             self.done.bytes_done += line.size
             # Skip lines that cannot be relations without parsing them.
             if line.content is None or b"elation" not in line.content:
                 continue
-            try:
-                found = parse(line)
-            except InvalidLine:
-                continue
-            if isinstance(found, Link):
-                batch.append((line.number, found))
+            with suppress(InvalidLine):
+                if isinstance(found := parse(line), Link):
+                    batch.append((line.number, found))
             if len(batch) >= BATCH_LINES_MAX:
-                self._write_relations(batch)
+                self._write(batch)
                 batch = []
-        self._write_relations(batch)
+        self._write(batch)
 
     def _entities_of(self, line: JsonlLine) -> Iterator[NewEntity]:
         """Yield the entity of a line, split if it is too large for one batch."""
@@ -200,98 +202,82 @@ class _Import:
                 observations=tuple(found.observations[start : start + step]),
             )
 
-    def _write_entities(self, batch: list[tuple[int, NewEntity]]) -> None:
+    def _write(self, batch: list[_Item]) -> None:
+        """Write the entities or the relations of a batch; report what is left out of it."""
         while batch:
             try:
-                written = self._write(WriteBatch(entities=tuple(entity for _, entity in batch)))
+                written = self._write_once([each for _, each in batch])
             except InvalidArgument as exc:
                 batch = self._without_rejected(batch, exc)
-            else:
-                self._count(written)
-                self._report_kept_types(batch, written)
-                break
-        self._on_progress(self.done)
-
-    def _report_kept_types(self, batch: list[tuple[int, NewEntity]], written: WriteResult) -> None:
-        """Report entities that exist with another type, which they keep."""
-        kept = {each.name: each.entity_type for each in written.entities}
-        clean = self._memory.graph.redactor.text
-        for number, entity in batch:
-            name = self._stored(entity.name)
-            kind = entity.entity_type
-            # A split entity is reported once.
-            if kept[name] != kind and kept[name] != clean(kind) and number != self._retyped:
-                self._report(number, f"its type was left out: {name!r} stays {kept[name]!r}")
-                self._retyped = number
-
-    def _without_rejected(
-        self, batch: list[tuple[int, NewEntity]], exc: InvalidArgument
-    ) -> list[tuple[int, NewEntity]]:
-        """Report the item that the graph rejected, and return the batch without it."""
-        at, place = _rejected_position(exc, len(batch))
-        number, entity = batch[at]
-        self._report(number, _reason(exc))
-        if place is None:
-            return [*batch[:at], *batch[at + 1 :]]
-        kept = (*entity.observations[:place], *entity.observations[place + 1 :])
-        slim = NewEntity(name=entity.name, entity_type=entity.entity_type, observations=kept)
-        return [*batch[:at], (number, slim), *batch[at + 1 :]]
-
-    def _write_relations(self, batch: list[tuple[int, Link]]) -> None:
-        while batch:
-            links = tuple(link for _, link in batch)
-            try:
-                written = self._write(WriteBatch(relations=links, is_best_effort=True))
-            except InvalidArgument as exc:
-                at, _ = _rejected_position(exc, len(batch))
-                self._report(batch[at][0], _reason(exc))
-                batch = [*batch[:at], *batch[at + 1 :]]
                 continue
             self._count(written)
-            self._report_rejected_relations(batch, written)
+            self._report_left_out(batch, written)
             break
         self._on_progress(self.done)
 
-    def _report_rejected_relations(
-        self, batch: list[tuple[int, Link]], written: WriteResult
-    ) -> None:
-        reasons = {each.link: each.reason for each in written.relations if each.reason}
-        clean = self._memory.graph.redactor.text
-        for number, link in batch if reasons else ():
-            stored = Link(
-                from_name=self._stored(link.from_name),
-                to_name=self._stored(link.to_name),
-                relation_type=clean(link.relation_type),
-            )
-            if stored in reasons:
-                self._report(number, f"the relation was left out: {reasons[stored]}")
-
-    def _stored(self, name: str) -> str:
-        return self._memory.graph.candidate_names(name)[0]
-
-    def _write(self, batch: WriteBatch) -> WriteResult:
+    def _write_once(self, items: Sequence[NewEntity | Link]) -> WriteResult:
+        batch = WriteBatch(
+            entities=tuple(each for each in items if isinstance(each, NewEntity)),
+            relations=tuple(each for each in items if isinstance(each, Link)),
+            is_best_effort=True,
+        )
         with self._memory.calls.begin("import") as call:
             return call.run(lambda: self._memory.graph.write(batch, WriteOrigin(source=SOURCE)))
 
+    def _without_rejected(self, batch: list[_Item], exc: InvalidArgument) -> list[_Item]:
+        """Report the item that the graph rejected, and return the batch without it."""
+        at, place = _rejected_position(exc, len(batch))
+        number, item = batch[at]
+        self._report(number, _reason(exc))
+        if place is None or isinstance(item, Link):
+            return [*batch[:at], *batch[at + 1 :]]
+        kept = (*item.observations[:place], *item.observations[place + 1 :])
+        return [*batch[:at], (number, replace(item, observations=kept)), *batch[at + 1 :]]
+
+    def _report_left_out(self, batch: list[_Item], written: WriteResult) -> None:
+        """Report rejected relations, and entities that exist with another type, which they keep."""
+        types = {each.name: each.entity_type for each in written.entities}
+        reasons = {each.link: each.reason for each in written.relations if each.reason}
+        clean, stored = self._memory.graph.redactor.text, self._memory.graph.stored_form
+        for number, item in batch if types or reasons else ():
+            if isinstance(item, Link):
+                link = Link(
+                    from_name=stored(item.from_name),
+                    to_name=stored(item.to_name),
+                    relation_type=clean(item.relation_type),
+                )
+                if link in reasons:
+                    self._report(number, f"the relation was left out: {reasons[link]}")
+                continue
+            name, kind = stored(item.name), item.entity_type
+            # A split entity is reported once.
+            if types[name] not in (kind, clean(kind)) and number != self._retyped:
+                self._report(number, f"its type was left out: {name!r} stays {types[name]!r}")
+                self._retyped = number
+
     def _count(self, written: WriteResult) -> None:
         done = self.done
-        entities = [each.status is not WriteStatus.KNOWN for each in written.entities]
-        observations = [each.status is not WriteStatus.KNOWN for each in written.observations]
-        relations = [
-            each.status is not WriteStatus.KNOWN
-            for each in written.relations
-            if each.status is not WriteStatus.REFUSED
-        ]
-        done.entities_new += sum(entities)
-        done.entities_known += len(entities) - sum(entities)
-        done.observations_new += sum(observations)
-        done.observations_known += len(observations) - sum(observations)
-        done.relations_new += sum(relations)
-        done.relations_known += len(relations) - sum(relations)
+        new, known = _new_and_known(written.entities)
+        done.entities_new += new
+        done.entities_known += known
+        new, known = _new_and_known(written.observations)
+        done.observations_new += new
+        done.observations_known += known
+        new, known = _new_and_known(written.relations)
+        done.relations_new += new
+        done.relations_known += known
 
     def _report(self, line: int, reason: str) -> None:
         self.done.problems += 1
         self._on_problem(ImportProblem(line=line, reason=reason))
+
+
+def _new_and_known(
+    results: Sequence[EntityResult | ObservationResult | RelationResult],
+) -> tuple[int, int]:
+    known = sum(each.status is WriteStatus.KNOWN for each in results)
+    refused = sum(each.status is WriteStatus.REFUSED for each in results)
+    return len(results) - known - refused, known
 
 
 def _rejected_position(exc: InvalidArgument, count: int) -> tuple[int, int | None]:

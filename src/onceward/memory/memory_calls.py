@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from types import TracebackType
-from typing import Final, Self, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Final, TypeVar
 
 from onceward.errors import OncewardError, OutcomeUnknown
 from onceward.errors.http_status import STATUS_OF_CODE
@@ -43,19 +43,41 @@ class CallRunner:
         self.clock = clock or SystemClock()
         self.retrying = retrying(on=(OutcomeUnknown,), clock=clock, randomness=randomness)
 
-    def begin(self, event: str, level: int = logging.DEBUG) -> MemoryCall:
-        """Start a call; it ends, and is logged, with its `with` block."""
-        return MemoryCall(self, event, level)
+    @contextmanager
+    def begin(self, event: str, level: int = logging.DEBUG) -> Iterator[MemoryCall]:
+        """Run a block as one call, and log the call at its end."""
+        call, began, error = MemoryCall(self), self.clock.monotonic(), ""
+        try:
+            yield call
+        except BaseException as exc:
+            # The message may contain content; the code does not.
+            error = exc.code if isinstance(exc, OncewardError) else type(exc).__name__
+            is_rejection = STATUS_OF_CODE.get(error) in _REJECTION_STATUSES
+            level = logging.WARNING if is_rejection else logging.ERROR
+            raise
+        finally:
+            facts: dict[str, object] = {
+                "key": self._shown_key(call.key),
+                "durationMs": round((self.clock.monotonic() - began) * 1000, 1),
+                "retries": max(call.attempts - 1, 0),
+            }
+            log_event(level, event, {**facts, "error": error} if error else facts)
+
+    def _shown_key(self, key: str) -> str:
+        """Return a key for the log: redacted and truncated."""
+        clean = self.redactor.text(key)
+        if len(clean) <= KEY_CHARACTERS_MAX:
+            return clean
+        return f"{clean[:KEY_CHARACTERS_MAX]}…{_hash8(clean)}"
 
 
 class MemoryCall:
-    """One call, with its key, attempts and duration."""
+    """One call, with its key and its attempts."""
 
-    def __init__(self, calls: CallRunner, event: str, level: int) -> None:
-        """Start the clock."""
-        self._calls, self._event, self._level = calls, event, level
-        self._attempts = 0
-        self._began = calls.clock.monotonic()
+    def __init__(self, calls: CallRunner) -> None:
+        """Start without a key."""
+        self._calls = calls
+        self.attempts = 0
         #: What the call is about, for the log.
         self.key = ""
 
@@ -72,45 +94,12 @@ class MemoryCall:
         """Run the function, and retry transient failures up to three attempts in all."""
 
         def once() -> T:
-            self._attempts += 1
+            self.attempts += 1
             return function()
 
         # Inside the caller's transaction only the caller can retry.
         is_alone = self._calls.store.current() is None
         return self._calls.retrying(once)() if is_alone else once()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        level = self._level
-        facts: dict[str, object] = {
-            "key": self._shown_key(),
-            "durationMs": round((self._calls.clock.monotonic() - self._began) * 1000, 1),
-            "retries": max(self._attempts - 1, 0),
-        }
-        if value is not None:
-            # The message may contain content; the code does not.
-            code = value.code if isinstance(value, OncewardError) else type(value).__name__
-            facts["error"] = code
-            level = (
-                logging.WARNING
-                if STATUS_OF_CODE.get(code) in _REJECTION_STATUSES
-                else logging.ERROR
-            )
-        log_event(level, self._event, facts)
-
-    def _shown_key(self) -> str:
-        """Return the key for the log: redacted and truncated."""
-        clean = self._calls.redactor.text(self.key)
-        if len(clean) <= KEY_CHARACTERS_MAX:
-            return clean
-        return f"{clean[:KEY_CHARACTERS_MAX]}…{_hash8(clean)}"
 
 
 def log_event(level: int, event: str, facts: Mapping[str, object]) -> None:

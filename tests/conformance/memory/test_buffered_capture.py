@@ -4,6 +4,7 @@ import asyncio
 import json
 import threading
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,10 @@ import pytest
 
 from onceward.client import Onceward
 from onceward.memory import Memory
-from onceward.memory.buffered_records import buffer_capture, buffer_fix, memory_factory, replay
+from onceward.memory.buffered_records import buffer_capture, buffer_fix, replay
 from onceward.memory.capture.command_capture import CommandContext, capture
 from onceward.memory.capture.run_command import CommandResult
+from onceward.memory.client import in_context
 from onceward.memory.envelope import parse
 from onceward.memory.mcp import tools
 from onceward.memory.mcp.mcp_server import MemoryServer
@@ -68,7 +70,7 @@ def test_h63_a_secret_with_escape_sequences_does_not_wait_on_disk(
         assert part not in kept.read_text()
     assert waiting.startswith('error: bad "path\\u0041"\n')
     assert waiting.endswith("\nthe\tend \\n \u00fc\n")
-    assert buffer.replay(lambda call: replay(call, memory_factory(memory))) == 1
+    assert buffer.replay(lambda call: replay(call, partial(in_context, memory))) == 1
     before = memory.read_graph()
     assert 'err#bad "path\\u0041"' in [each["name"] for each in before["entities"]]
     captured = capture(memory, passed, PLACE)
@@ -86,7 +88,7 @@ def test_h63_a_replayed_capture_reports_its_own_issue_as_new(ow: Onceward, tmp_p
     capture(memory, old, PLACE)
     passed = _passed("error: old\nerror: new\n")
     buffer_capture(buffer, memory, passed, PLACE)
-    assert buffer.replay(lambda call: replay(call, memory_factory(memory))) == 1
+    assert buffer.replay(lambda call: replay(call, partial(in_context, memory))) == 1
     reported = {each.name: each for each in capture(memory, passed, PLACE).issues}
     assert (reported["err#new"].is_new, reported["err#new"].known) == (True, None)
     assert not reported["err#old"].is_new
@@ -111,7 +113,7 @@ def test_h63_a_fix_that_waited_counts_as_one_that_was_recorded_at_once(
 
     def do_twice(call: BufferedCall) -> None:
         for _ in range(2):
-            replay(call, memory_factory(memory))
+            replay(call, partial(in_context, memory))
 
     assert buffer.replay(do_twice) == 6
     [fix] = memory.recall("err#old")["fixes"]

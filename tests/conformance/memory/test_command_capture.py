@@ -374,7 +374,7 @@ def test_a_directory_is_named_by_its_repository(tmp_path: Path) -> None:
     """By its home if it has one, by its path if not, and not at all outside of any."""
     import subprocess
 
-    from onceward.memory.capture.git_checkout import Checkout, checkout_of
+    from onceward.memory.capture.command_capture import Checkout, checkout_of
 
     assert checkout_of(tmp_path) == Checkout()
     for words in (["init", "-q", "-b", "topic"], ["config", "user.name", "x"]):

@@ -7,11 +7,10 @@ import pytest
 from onceward.client import Onceward
 from onceward.errors import InvalidArgument
 from onceward.keys import doc_key
-from onceward.memory.entity_lookup import MatchMethod
 from onceward.memory.fact_text import TOKENS_MAX, tokens
 from onceward.memory.graph import Graph
 from onceward.memory.models import Link, NewEntity, Removal, Validation, WriteBatch, WriteOrigin
-from onceward.memory.recall import Recall, recall
+from onceward.memory.recall import MatchMethod, Recall, recall
 from onceward.memory.recorder import Recorder
 from onceward.system import ManualClock
 from onceward.system.redaction import Redactor

@@ -106,12 +106,7 @@ def next_attempt(graph: Graph, fix: str) -> int | None:
     None otherwise: the report then belongs to the last attempt.
     """
     found = graph.open([fix])
-    applied = [
-        (_observation_time(each), _attempt_number(fact))
-        for entity in found.entities
-        for each, fact in _facts(entity, "fix.apply")
-        if fact.data.get("result") == "applied"
-    ]
+    applied = [attempt for entity in found.entities for attempt in _applied(entity)]
     if not applied:
         return None
     (entity,), (last, number) = found.entities, max(applied)
@@ -130,6 +125,15 @@ def _last_seen(graph: Graph, issue: str) -> datetime:
     return find_related(graph, found).last_seen
 
 
+def _applied(fix: Entity, repo: str = "") -> list[tuple[datetime, int]]:
+    """Return when a fix was applied in a repository, with the numbers of its attempts."""
+    return [
+        (_observation_time(each), _attempt_number(fact))
+        for each, fact in _facts(fix, "fix.apply")
+        if fact.data.get("result") == "applied" and _is_same_repo(fact.repo or "", repo)
+    ]
+
+
 def _attempt_number(applied: Envelope) -> int:
     number = applied.data.get("attempt", 1)
     return number if isinstance(number, int) else 1
@@ -142,11 +146,7 @@ def _ran_in(command: Entity, cwd: str) -> bool:
 def _verdict(fix: Entity | None, mends: Relation, run: ObservedRun) -> FixVerdict | None:
     if fix is None:
         return None
-    applied = [
-        (_observation_time(each), _attempt_number(fact))
-        for each, fact in _facts(fix, "fix.apply")
-        if fact.data.get("result") == "applied" and _is_same_repo(fact.repo or "", run.repo)
-    ]
+    applied = _applied(fix, run.repo)
     began = parse_time(run.started_at)
     # A fix applied while the command ran cannot be judged.
     if not applied or (last := max(applied))[0] > began:

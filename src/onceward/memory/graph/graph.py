@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from typing import Final
 
 from onceward.errors import EntityMissing, InvalidArgument
 from onceward.keys.names import canonical_name
@@ -42,6 +43,8 @@ from onceward.stores import Row, Store
 from onceward.system.crash_points import crash_point
 from onceward.system.redaction import Redactor
 
+#: How many deletions are listed whose parts are still missing from an entity.
+PARTIAL_RESTORES_MAX: Final = 5
 _NO_ORIGIN = WriteOrigin()
 _MERGE_ORIGIN = WriteOrigin(source=name_merge.SOURCE)
 
@@ -74,6 +77,11 @@ class Graph:
     def is_strict(self) -> bool:
         """Return whether everything outside the policy is rejected."""
         return self.validation is Validation.STRICT
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """Return the settings that decide how writes are named and validated."""
+        return {"root": self.root, "validation": str(self.validation)}
 
     def write(self, batch: WriteBatch, origin: WriteOrigin = _NO_ORIGIN) -> WriteResult:
         """Store what is missing, in one transaction; idempotent."""
@@ -171,6 +179,15 @@ class Graph:
     def candidate_names(self, name: str) -> list[str]:
         """Return the names that a caller may mean: the canonical one, and the given one."""
         return self._validator.names(name, "name")
+
+    def stored_form(self, name: str) -> str:
+        """Return a name as a write stores it: canonical and redacted."""
+        return self._validator.name(name, "name")
+
+    def deletions_left(self, name: str) -> list[int]:
+        """Return the latest deletions whose parts are missing from this stored entity."""
+        found = {"name": name, "limit": PARTIAL_RESTORES_MAX}
+        return [number for (number,) in self._reader.query("memory_change_left", **found)]
 
     def stored_name(self, name: str) -> str:
         """Return the stored name of an entity: the given one if it is or was stored.
@@ -274,7 +291,7 @@ class UnwrittenGraph(Graph):
         """Return the entities with these names; offline one for each, without observations."""
         if not self._is_offline:
             return super().open(names)
-        stored = [self.candidate_names(name)[0] for name in names]
+        stored = map(self.stored_form, names)
         entities = (Entity(EntityId(0), each, type_of(each) or "", "", None, "") for each in stored)
         return Subgraph(entities=tuple(entities), relations=())
 

@@ -11,8 +11,8 @@ import base64
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Final
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
 
 from onceward.errors import InvalidCursor
 from onceward.memory.graph.graph_reads import (
@@ -37,8 +37,7 @@ _LONG_WORDS: Final = 40
 _EXACT, _NAMES, _CONTENTS, _NAMES_BEGUN, _CONTENTS_BEGUN = range(5)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _SearchPosition:
+class _SearchPosition(NamedTuple):
     """The position of a paged search: its stage, its block and the last result."""
 
     stage: int = _EXACT
@@ -50,8 +49,7 @@ class _SearchPosition:
     name: str = ""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _SearchHit:
+class _SearchHit(NamedTuple):
     """A matching entity with the rank of its best document in a block; lower is better."""
 
     rank: tuple[int, int]
@@ -225,8 +223,7 @@ def _exact_range(name: str) -> tuple[str, str]:
 
 def _encode_cursor(place: _SearchPosition, seal: str) -> str:
     """Return a position as a cursor that is valid for this query only."""
-    fields = [seal, place.stage, place.top, place.after, place.name]
-    return base64.urlsafe_b64encode(json.dumps(fields).encode()).decode().rstrip("=")
+    return base64.urlsafe_b64encode(json.dumps([seal, *place]).encode()).decode().rstrip("=")
 
 
 def _decode_cursor(cursor: str | None, seal: str) -> _SearchPosition:
@@ -237,12 +234,11 @@ def _decode_cursor(cursor: str | None, seal: str) -> _SearchPosition:
         padded = cursor + "=" * (-len(cursor) % 4)
         fields = json.loads(base64.b64decode(padded, altchars=b"-_", validate=True))
         found, stage, top, after, name = fields
-        place = _SearchPosition(
-            stage=stage, top=top, after=tuple(after) if after else None, name=name
-        )
+        place = _SearchPosition(stage, top, tuple(after) if after else None, name)
+        is_valid = _is_valid_position(place)
     except (ValueError, TypeError, RecursionError):
-        place = None
-    if place is None or not _is_valid_position(place):
+        is_valid = False
+    if not is_valid:
         message = f"cursor: {cursor!r:.60} is not a position in the results of a search"
         raise InvalidCursor(message, fix=CURSOR_FIX, field="cursor")
     if found != seal:

@@ -184,10 +184,7 @@ class Validator:
         clean = envelope.redact(text, self._redactor)
         is_checked = is_new and self._is_checked(envelope.looks_like_envelope, clean)
         found = envelope.check(clean, field) if is_checked else envelope.parse(clean)
-        fingerprint = found.fingerprint if found else text_fingerprint(clean)
-        return ValidatedObservation(
-            entity_name=entity_name, content=clean, fingerprint=fingerprint, envelope=found
-        )
+        return _observation(entity_name, clean, found)
 
     def _link(self, link: Link, field: str, *, is_new: bool) -> Link:
         clean = Link(
@@ -236,16 +233,19 @@ def _check_text(
 def _as_given(observed: Iterable[NewObservations]) -> list[ValidatedObservation]:
     """Return observations unredacted, to find those stored before a secret was known."""
     return [
-        ValidatedObservation(
-            entity_name=each.entity_name,
-            content=content,
-            fingerprint=found.fingerprint if found else text_fingerprint(content),
-            envelope=found,
-        )
+        _observation(each.entity_name, content, envelope.parse(content))
         for each in observed
         for content in each.contents
-        for found in [envelope.parse(content)]
     ]
+
+
+def _observation(
+    entity_name: str, content: str, found: envelope.Envelope | None
+) -> ValidatedObservation:
+    fingerprint = found.fingerprint if found else text_fingerprint(content)
+    return ValidatedObservation(
+        entity_name=entity_name, content=content, fingerprint=fingerprint, envelope=found
+    )
 
 
 def text_fingerprint(content: str) -> str:

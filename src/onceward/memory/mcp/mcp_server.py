@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib import resources
 from typing import Any, Final
 
@@ -24,7 +24,7 @@ from onceward.client import Onceward
 from onceward.errors import OncewardError, StoreUnavailable
 from onceward.http.guard import to_public_error
 from onceward.memory.buffered_records import RecordContext
-from onceward.memory.client import Memory
+from onceward.memory.client import Memory, in_context
 from onceward.memory.mcp import tools
 from onceward.memory.mcp.tool_handlers import ToolResult, facts_of, record_result
 from onceward.memory.mcp.tools import Effect, Tool
@@ -83,11 +83,11 @@ class MemoryServer:
         self.tools = tools.available_tools(is_read_only=is_read_only, may_delete=may_delete)
         self.subscriptions = InMemorySubscriptionBus()
         self.listen_handler = ListenHandler(self.subscriptions)
-        self._ow, self._validation, self._root = ow, validation, root
+        self._validation = validation
         self._call_limiter = anyio.CapacityLimiter(1 if is_in_order else CALLS_MAX)
         self._subscribers: dict[str, ServerSession] = {}
-        self._redactor = Memory(ow).graph.redactor
-        self._memory_for = lru_cache(maxsize=128)(self._new_memory)
+        memory = Memory(ow, validation=validation, root=root)
+        self._memory_for = lru_cache(maxsize=128)(partial(in_context, memory))
         self._call_seconds = call_seconds
         #: Includes threads of calls that have timed out.
         self._threads = anyio.CapacityLimiter(THREADS_MAX)
@@ -178,18 +178,6 @@ class MemoryServer:
         memory = self._memory_for(*where)
         return record_result(
             self.breaker.buffer_record(tool.name, memory, facts_of(arguments), where)
-        )
-
-    def _new_memory(self, source: str, mode: str, repo: str, branch: str) -> Memory:
-        return Memory(
-            self._ow,
-            validation=self._validation,
-            root=self._root,
-            source=source,
-            mode=mode,
-            repo=repo,
-            branch=branch,
-            redactor=self._redactor,
         )
 
     # --- resources -------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from typing import Any, Final
 from jsonschema_rs import Draft202012Validator
 
 from onceward.errors import InvalidArgument
+from onceward.errors.arguments import reject_field
 from onceward.keys.canonical import INTEGER_MAX, join_path
 from onceward.memory.client import Memory
 from onceward.memory.mcp import tool_handlers
@@ -87,23 +88,20 @@ def checked_arguments(tool: Tool, arguments: object, *, is_strict: bool = False)
     Unknown arguments are rejected in strict mode and ignored otherwise.
     """
     if not isinstance(arguments, Mapping):
-        message = "arguments: must be an object"
-        raise InvalidArgument(message, fix="send a JSON object", field="arguments")
+        reject_field("arguments", "must be an object", "send a JSON object")
     given = _canonical_arguments(tool, arguments)
     known = tool.input_schema["properties"]
     for name in given if is_strict else ():
         if name not in known:
             shown = name[:_SHOWN_CHARACTERS]
             fix = f"omit it; its arguments are {', '.join(known)}" if known else "omit it"
-            message = f"{shown}: is not an argument of {tool.name}"
-            raise InvalidArgument(message, fix=fix, field=shown)
+            reject_field(shown, f"is not an argument of {tool.name}", fix)
     plain = {name: given[name] for name in known if name in given}
     if tool.items is None:
         plain = {name: _number(name, value, known[name]) for name, value in plain.items()}
         _check(tool, plain)
     elif tool.items not in plain:
-        message = f"{tool.items}: is missing"
-        raise InvalidArgument(message, fix=f"send {tool.items} as a list", field=tool.items)
+        reject_field(tool.items, "is missing", f"send {tool.items} as a list")
     return plain
 
 
@@ -144,8 +142,8 @@ def _number(name: str, value: object, schema: Schema) -> object:
     if not isinstance(value, int | float) or isinstance(value, bool):
         return value
     if abs(value) >= INTEGER_MAX:
-        message = f"{name}: is a number beyond ±2^53, which JSON clients round"
-        raise InvalidArgument(message, fix="send a smaller number", field=name)
+        problem = "is a number beyond ±2^53, which JSON clients round"
+        reject_field(name, problem, "send a smaller number")
     is_whole = schema.get("type") == "integer" and isinstance(value, float) and value.is_integer()
     return int(value) if is_whole else value
 
@@ -154,18 +152,16 @@ def _check(tool: Tool, arguments: dict[str, Any]) -> None:
     try:
         wrong = next(_validator(tool.name).iter_errors(arguments), None)
     except ValueError as exc:
-        message = f"arguments: {str(exc)[:_SHOWN_CHARACTERS]}"
         fix = "send JSON values only, without NaN and infinity"
-        raise InvalidArgument(message, fix=fix, field="arguments") from exc
+        reject_field("arguments", str(exc)[:_SHOWN_CHARACTERS], fix)
     if wrong is None:
         return
     path = ""
     for step in wrong.instance_path:
         path = join_path(path, step)
     place = path or "arguments"
-    message = f"{place}: {wrong.message[:_SHOWN_CHARACTERS]}"
     fix = f"correct {place}; tools/list has the input schema of {tool.name}"
-    raise InvalidArgument(message, fix=fix, field=place)
+    reject_field(place, wrong.message[:_SHOWN_CHARACTERS], fix)
 
 
 @cache
