@@ -121,7 +121,7 @@ BUGS: Final = (
         find="    tx.index(_documents(clean, found, added))\n",
         replace="",
         test="tests/conformance/memory/test_graph_search.py"
-        "::test_a_query_finds_what_it_should_in_this_order[sqlite-tea-names2]",
+        "::test_a_query_finds_what_it_should_in_this_order[sqlite]",
         breaks="M1",
     ),
     Bug(

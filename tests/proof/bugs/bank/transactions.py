@@ -78,8 +78,7 @@ BUGS: Final = (
         file="stores/user_statements.py",
         find='if has_more and engine == "postgres":',
         replace='if has_more and engine == "sqlite":',
-        test=f"{_STATEMENTS}::test_h56_several_statements_in_one_call_are_refused"
-        "[postgres-select 1; select 2]",
+        test=f"{_STATEMENTS}::test_h56_several_statements_in_one_call_are_refused[postgres]",
         breaks="I3",
     ),
     Bug(
