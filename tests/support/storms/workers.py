@@ -25,6 +25,7 @@ from onceward.workers import App, Item, Message, Worker
 from onceward.workers.models import POISON_DEATHS, POISON_DEATHS_MAX
 from onceward.workers.poison_guard import count_deaths
 from tests.support.forked_children import Nursery
+from tests.support.waiting import until
 
 WORKERS = 3
 LEASE_SECONDS = 0.3
@@ -35,7 +36,6 @@ DECODE_SECONDS, HANDLE_SECONDS = 0.002, 0.004
 #: How many holders of one cursor are killed in a row: more than it takes until messages are noted.
 HUNT = (2, 9)
 READ_MAX = 8
-HEAL_SECONDS_MAX = 240.0
 
 
 class Numbers:
@@ -124,6 +124,7 @@ class Storm:
 
     def rage(self, ow: Onceward) -> int:
         """Hunt until the time is over; return the last number that there is from now on."""
+        until(lambda: {each.name for each in ow.cursors.list()} >= set(CURSORS), "none works")
         deadline = time.monotonic() + self.seconds
         while time.monotonic() < deadline:
             self.hunt(ow, self.source.choice(CURSORS), deadline)
@@ -167,14 +168,16 @@ def holder(ow: Onceward, cursor: str) -> int:
 
 def heal(ow: Onceward, last: int) -> None:
     """Wait until everything is done or dead."""
-    deadline = time.monotonic() + HEAL_SECONDS_MAX
-    while True:
+
+    def seen() -> tuple[dict[str, str | None], int]:
         positions = {each.name: each.position for each in ow.cursors.list()}
-        waiting = sum(ow.retries.parked.waiting(cursor).messages for cursor in CURSORS)
-        if not waiting and {positions.get(cursor) for cursor in CURSORS} == {str(last)}:
-            return
-        assert time.monotonic() < deadline, f"not at {last}: {positions}, {waiting} wait"
-        time.sleep(0.05)
+        return positions, sum(ow.retries.parked.waiting(cursor).messages for cursor in CURSORS)
+
+    def is_whole() -> bool:
+        positions, waiting = seen()
+        return not waiting and {positions.get(cursor) for cursor in CURSORS} == {str(last)}
+
+    until(is_whole, lambda: f"not at {last}: {seen()}")
 
 
 def check(ow: Onceward, last: int) -> dict[str, object]:
