@@ -52,13 +52,13 @@ def successes(operation: dict[str, Any]) -> list[str]:
 
 
 def test_models_have_names_of_their_own() -> None:
-    """Two of one name would be told apart by their modules, in the types of the pages too."""
+    """Two of one name would differ by their modules, in the types of the pages too."""
     names = whole_document()["components"]["schemas"]
     assert [name for name in names if "__" in name or name.endswith(("-Input", "-Output"))] == []
 
 
 def test_answers_have_exactly_the_fields_of_their_models() -> None:
-    """A field that is left out or added is noticed by whoever holds an answer against its model."""
+    """A field that is left out or added is noticed when an answer is held against its model."""
     models = whole_document()["components"]["schemas"]
     page = models["Page_CursorItem_"]
     assert page["required"] == ["items", "next", "as_of"]

@@ -68,8 +68,8 @@ def replay(
             message = (
                 f"since: {group} has processed no message from {first} on; nothing was replayed"
             )
-            shown = f"`onceward dispatch tail {group}` shows these messages"
-            fix = f"pass 1 to {processed}; {shown}" if processed else "wait for its first answer"
+            tail = f"`onceward dispatch tail {group}` shows these messages"
+            fix = f"pass 1 to {processed}; {tail}" if processed else "wait for its first answer"
             raise InvalidArgument(message, fix=fix, field="since")
         said = {"reason": reason or "", "actor": actor or current_operator()}
         try:

@@ -29,7 +29,7 @@ class _ResponseSchema(GenerateJsonSchema):
         return {**super().typed_dict_schema(schema), "additionalProperties": False}
 
     def field_is_required(self, field: Any, total: bool) -> bool:  # noqa: ANN401, FBT001 - the same
-        # A default is for whoever builds the answer; only a typed dictionary leaves a field out.
+        # A default is for code that builds answers; only a typed dictionary leaves a field out.
         if field["type"] == "typed-dict-field":
             return super().field_is_required(field, total)
         return True
