@@ -1,6 +1,7 @@
 // Screens: which screen an address shows, what it is called in the rail, and how it is loaded when needed.
 
 import type { ComponentType } from "preact";
+import type { Schemas } from "./api/types";
 import type { Route } from "./core/router";
 import type { IconName } from "./ui/icons";
 
@@ -34,7 +35,7 @@ export interface RailItem {
   /** Pressed after `g`. */
   key: string;
   /** Which of the counts stands beside it, and whether it asks for a person. */
-  count?: { name: string; isLoud: boolean; what: string };
+  count?: { name: Exclude<keyof Schemas["CountsResponse"], "as_of">; isLoud: boolean; what: string };
 }
 
 /** The rail, in groups; the first of each is the one that is asked for most. */

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any, Final, NoReturn
 
+from typing_extensions import TypedDict
+
 from onceward.errors import FileMissing, InvalidArgument, OncewardError, WrongPath
 from onceward.keys.snapshot import OWN_FOLDERS
 from onceward.system import Files
@@ -21,6 +23,14 @@ FORBIDDEN_FOLDERS: Final = frozenset({".git"})
 
 _CHUNK_BYTES: Final = 1024 * 1024
 _SHOWN_CHARACTERS: Final = 200
+
+
+class ArtifactRecord(TypedDict):
+    """A file that an answer names, as the agent sent it."""
+
+    path: str
+    sha256: str
+    size: int
 
 
 def check_path(path: str, workspace: Path | None = None) -> None:

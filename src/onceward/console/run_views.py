@@ -53,7 +53,7 @@ RunLife = TypedDict("RunLife", {"from": str, "to": str | None, "ending": Ending}
 class RunCrash:
     """At which step a process of a run crashed."""
 
-    at: str | None
+    at: str
     text: str
 
 
@@ -131,7 +131,7 @@ def _crashes(processes: Sequence[RunProcess]) -> list[RunCrash]:
     """Return at which steps a run's processes crashed."""
     crashes = []
     for at, process in enumerate(processes):
-        if process.ending != "crashed":
+        if process.ending != "crashed" or process.to_at is None:
             continue
         text = (
             f"died in step {process.step}, {process.stage}"

@@ -13,16 +13,14 @@ from typing import Any, Final
 from onceward.errors import LedgerDamaged
 from onceward.journal import Record
 from onceward.keys import RULES_VERSION
-from onceward.orchestrator.models import AgentTask, Status
+from onceward.orchestrator.models import AgentTask, CommandStateName, Status
 from onceward.orchestrator.task_flow import FLOW, TaskStage, flow_from_record
 
-PENDING, ANSWERED, RECEIVED, FAILED, ABANDONED = (
-    "pending",
-    "answered",
-    "done",
-    "failed",
-    "abandoned",
-)
+PENDING: Final = "pending"
+ANSWERED: Final = "answered"
+RECEIVED: Final = "done"
+FAILED: Final = "failed"
+ABANDONED: Final = "abandoned"
 
 #: Kinds of records that are written without fsync: no decision depends on them.
 UNSYNCED_KINDS: Final = frozenset(
@@ -41,7 +39,7 @@ class CommandState:
     #: The complete message, as it was first sent.
     message: Record
     asked_at: str
-    state: str = PENDING
+    state: CommandStateName = PENDING
     #: Number of failed attempts.
     failures: int = 0
     #: How often it was sent to an agent.

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+from onceward.agents.artifacts import ArtifactRecord
 from onceward.journal import Record
 
 #: Default timeouts of agents in seconds, by action.
@@ -16,6 +17,7 @@ TIMEOUT_SECONDS: Final[Mapping[str, float]] = {
     "update_spec": 180.0,
 }
 Status = Literal["running", "done", "failed", "stopped"]
+CommandStateName = Literal["pending", "answered", "done", "failed", "abandoned"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -115,8 +117,7 @@ class CommandView:
     round: int
     agent: str
     idempotency_key: str
-    #: pending, answered, done, failed or abandoned.
-    state: str
+    state: CommandStateName
     attempts: int
     #: How often it was sent to an agent.
     sent: int
@@ -125,7 +126,7 @@ class CommandView:
     event: str | None
     #: The status of the answer; of a builder's answer, the result of its tests.
     status: str | None
-    artifacts: tuple[Mapping[str, Any], ...]
+    artifacts: tuple[ArtifactRecord, ...]
     problem: str | None
 
 

@@ -2,22 +2,10 @@
 // happen once, and what an answer that is not a success means. Knows no screen.
 
 import { signal, type Signal } from "@preact/signals";
+import type { Schemas } from "../api/types";
 import { learnTime } from "./clock";
 
-export interface Config {
-  version: string;
-  store: { engine: string; url: string };
-  /** Null when the server does not hand it out: then a person types it. */
-  token: string | null;
-  is_read_only: boolean;
-  has_lab: boolean;
-  has_conversations: boolean;
-  /** Whether a seek can count what it repeats. */
-  can_count?: boolean;
-  actor: string;
-  home?: string;
-  as_of?: string;
-}
+export type Config = Schemas["ConsoleConfig"];
 
 export type Params = Record<string, string | number | boolean | null | undefined>;
 
@@ -113,7 +101,7 @@ export function takeSettingsFrom(path: string): void {
 }
 
 /** Ask for the server's settings; its type is that of the address they are taken from. */
-export async function loadConfig<T extends Pick<Config, "token" | "as_of"> = Config>(): Promise<T> {
+export async function loadConfig<T extends Pick<Config, "token"> & Partial<Pick<Config, "as_of">> = Config>(): Promise<T> {
   const askedAt = Date.now();
   const fresh = await get<T>(settingsPath);
   learnTime(fresh.as_of, askedAt);

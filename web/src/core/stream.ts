@@ -2,6 +2,7 @@
 // stream with numbers to resume at, polling where that does not get through, a countdown where nothing does.
 
 import { computed, effect, signal, type ReadonlySignal } from "@preact/signals";
+import type { Schemas } from "../api/types";
 import { ApiError, askAgain, get, heardAt, loadConfig } from "./api";
 import { isShown, now, serverNow } from "./clock";
 
@@ -9,19 +10,8 @@ export type Area =
   | "cursors" | "workers" | "outcomes" | "dead" | "alerts" | "runs" | "memory" | "lab" | "dispatch" | "audit";
 export type Connection = "live" | "paused" | "stale" | "offline";
 
-interface Changed {
-  n: number;
-  areas: Area[];
-  as_of: string;
-}
-
-interface Polled {
-  events: Changed[];
-  next: number;
-  as_of: string;
-  /** Which events were missed is unknown. */
-  is_reset?: boolean;
-}
+type Changed = Schemas["ChangedAreas"];
+type Polled = Schemas["ChangeList"];
 
 const PATH = "/api/console/events";
 const BEAT_MS = 2_000;
@@ -210,7 +200,7 @@ function compare(asOf: string | undefined): void {
 
 function take(change: Changed): void {
   last = change.n;
-  tell(change.areas);
+  tell(change.areas as Area[]);
 }
 
 function reset(number: number | undefined): void {

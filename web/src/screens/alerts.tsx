@@ -1,16 +1,16 @@
 // Alerts and doctor: what is wrong with cursors now, and whether this machine can keep promises.
 
+import type { Schemas } from "../api/types";
 import { useLive } from "../core/live";
 import { ErrorBox, Skeleton, Tabs, useTab } from "../ui/bits";
 import { Page } from "../ui/page";
 import { Doctor } from "./alerts/doctor";
 import { AlertList } from "./alerts/list";
-import type { Alert, Rule } from "./alerts/models";
 import { Rules } from "./alerts/rules";
 
 export default function Screen() {
   const tab = useTab("tab", "alerts");
-  const { data, error, reload } = useLive<{ items: Alert[]; rules: Rule[] }>(["alerts"], "/api/console/alerts");
+  const { data, error, reload } = useLive<Schemas["AlertList"]>(["alerts"], "/api/console/alerts");
   const firing = data?.items.filter((each) => each.state === "firing").length;
   const tabs = [
     { id: "alerts", title: "Alerts", count: firing },

@@ -1,6 +1,7 @@
 // Audit: who did what through the console, and what came of it, newest first.
 
 import { useState } from "preact/hooks";
+import type { Schemas } from "../api/types";
 import { usePages } from "../core/live";
 import { Ago, Copy, Empty, Facts, Json, State } from "../ui/bits";
 import { Dialog } from "../ui/dialog";
@@ -8,18 +9,7 @@ import { Page } from "../ui/page";
 import { Table, type Column } from "../ui/table";
 import { Listed } from "./lists/listed";
 
-interface Entry {
-  id: number;
-  happened_at: string;
-  actor: string;
-  via: string;
-  action: string;
-  target: string;
-  request_id: string | null;
-  outcome: "done" | "refused";
-  details: unknown;
-  result: unknown;
-}
+type Entry = Schemas["AuditEntry"];
 
 const COLUMNS: Column<Entry>[] = [
   {

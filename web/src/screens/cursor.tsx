@@ -1,6 +1,7 @@
 // Cursor: one cursor, how it went on, who holds it, what failed, and what can be done about it.
 
 import { useState } from "preact/hooks";
+import type { Schemas } from "../api/types";
 import { get } from "../core/api";
 import { eventWord } from "../core/format";
 import { useKeys } from "../core/keys";
@@ -15,7 +16,7 @@ import { SeekDialog, UndoDialog } from "./cursor/moving";
 import { PauseButton } from "./cursor/pausing";
 import { Progress } from "./cursor/progress";
 import { useEvery } from "./cursor/ticking";
-import type { CursorDetail, CursorItem, HistoryEntry } from "./cursor/types";
+import type { CursorDetail, HistoryEntry } from "./cursor/types";
 import { WaitingPanel } from "./cursor/waiting";
 import { STATE_KINDS, behind, cursorHref, holding, position, shortWorker, spoken } from "./cursor/words";
 
@@ -120,7 +121,7 @@ function moved(entry: HistoryEntry, at: string | null) {
 /** `[` and `]` walk through the cursors by name. */
 function useNeighbours(name: string): void {
   const walk = async (step: 1 | -1) => {
-    const { items } = await get<{ items: CursorItem[] }>("/api/cursors", { limit: NEIGHBOURS_MAX });
+    const { items } = await get<Schemas["Page_CursorItem_"]>("/api/cursors", { limit: NEIGHBOURS_MAX });
     const here = items.findIndex((each) => each.name === name);
     const next = here < 0 ? undefined : items[here + step];
     if (next !== undefined) go(cursorHref(next.name));

@@ -1,5 +1,6 @@
 // Outcomes: every key that work was claimed under, and the state of its outcome.
 
+import type { Schemas } from "../api/types";
 import { useLive, usePages } from "../core/live";
 import { route, setQuery } from "../core/router";
 import { Ago, Code, Copy, Empty, NoMatch, SearchBox, State } from "../ui/bits";
@@ -9,7 +10,7 @@ import { Listed } from "./lists/listed";
 import { useRemembered } from "./lists/neighbours";
 import { takeApart } from "./lists/qualifiers";
 import { Chip, Rail } from "./lists/rail";
-import { MEANINGS, outcomeLook, outcomeHref, STATES, type Outcome } from "./outcomes/models";
+import { MEANINGS, outcomeLook, outcomeHref, STATES, type Outcome, type OutcomeState } from "./outcomes/models";
 
 const EXAMPLE = '@ow.once(key=lambda order: f"charge#{order}")';
 const COLUMNS: Column<Outcome>[] = [
@@ -35,7 +36,7 @@ export default function Screen() {
   const state = asked.named.state ?? query.get("state");
   const scope = asked.named.scope ?? query.get("scope");
   const pages = usePages<Outcome>(["outcomes"], "/api/outcomes", { state, scope, q: asked.rest || null }, { rowKey });
-  const counts = useLive<Record<string, number | null>>(["outcomes"], "/api/console/counts").data;
+  const counts: Partial<Record<OutcomeState, number | null>> | undefined = useLive<Schemas["CountsResponse"]>(["outcomes"], "/api/console/counts").data;
   useRemembered("outcomes", pages.items.map(outcomeHref));
   const choices = [
     { value: null, title: "all" },

@@ -2,6 +2,7 @@
 
 import type { ComponentChildren } from "preact";
 import { useId } from "preact/hooks";
+import type { Schemas } from "../api/types";
 import { count, eventWord } from "../core/format";
 import { useLive } from "../core/live";
 import { Link } from "../core/router";
@@ -10,44 +11,11 @@ import { Spark } from "../ui/charts";
 import { Page } from "../ui/page";
 import { useEvery } from "./cursor/ticking";
 
-interface Attention {
-  id: string;
-  severity: "person" | "watch";
-  text: string;
-  href: string;
-  /** What is done there. */
-  action: string;
-}
-
-interface Activity {
-  at: string;
-  kind: string;
-  text: string;
-  href: string;
-}
-
-interface Measured {
-  at: string;
-  value: number;
-}
-
-interface Tiles {
-  max_lag_seconds: number | null;
-  lag_history: Measured[];
-  rate_history: Measured[];
-  leases: { cursors: number; held: number; expired: number; paused: number } | null;
-  outcomes: { running: number | null; ambiguous: number | null };
-  dead: number | null;
-  parked: number | null;
-}
-
-interface OverviewData {
-  attention: Attention[];
-  tiles: Tiles;
-  activity: Activity[];
-  is_empty: boolean;
-  as_of: string;
-}
+type Attention = Schemas["AttentionItem"];
+type Activity = Schemas["ActivityItem"];
+type Measured = Schemas["Measured"];
+type Tiles = Schemas["Tiles"];
+type OverviewData = Schemas["Overview"];
 
 const RELOAD_SECONDS = 5;
 /** How many of the last measures make the rate. */

@@ -2,6 +2,7 @@
 
 import type { JSX } from "preact";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
+import type { Schemas } from "../api/types";
 import { get } from "../core/api";
 import { togglePause } from "../core/live";
 import { go, route } from "../core/router";
@@ -140,39 +141,23 @@ function useFound(text: string): { found: Choice[]; isAsking: boolean } {
   return { found: text ? state.found : [], isAsking: text !== state.text };
 }
 
-type Items<T> = { items: T[] };
-
 async function cursors(q: string, signal: AbortSignal): Promise<Choice[]> {
-  const { items } = await get<Items<{ name: string; state?: string }>>("/api/cursors", { q, limit: FOUND_MAX }, signal);
+  const { items } = await get<Schemas["Page_CursorItem_"]>("/api/cursors", { q, limit: FOUND_MAX }, signal);
   return items.map(({ name, state }) => ({
     group: "Cursors", title: name, note: state, icon: "cursors" as const, run: () => go(`/cursors/${encodeURIComponent(name)}`),
   }));
 }
 
-interface RunItem {
-  id?: string;
-  run?: string;
-  run_id?: string;
-  goal?: string | null;
-  status?: string;
-  workspace: { id: string };
-}
-
 async function runs(q: string, signal: AbortSignal): Promise<Choice[]> {
-  const { items } = await get<Items<RunItem>>("/api/orchestrator/runs", { q, limit: FOUND_MAX }, signal);
-  return items.flatMap((item) => {
-    const run = item.id ?? item.run_id ?? item.run;
-    if (!run) return [];
-    const title = item.goal ? `${run}: ${item.goal}` : run;
-    return [{
-      group: "Runs", title, note: item.status, icon: "runs" as const,
-      run: () => go(`/runs/${encodeURIComponent(item.workspace.id)}/${encodeURIComponent(run)}`),
-    }];
-  });
+  const { items } = await get<Schemas["Page_RunListItem_"]>("/api/orchestrator/runs", { q, limit: FOUND_MAX }, signal);
+  return items.map(({ run_id, goal, status, workspace }) => ({
+    group: "Runs", title: goal ? `${run_id}: ${goal}` : run_id, note: status, icon: "runs" as const,
+    run: () => go(`/runs/${encodeURIComponent(workspace.id)}/${encodeURIComponent(run_id)}`),
+  }));
 }
 
 async function memories(q: string, signal: AbortSignal): Promise<Choice[]> {
-  const { items } = await get<Items<{ name: string; entity_type?: string }>>("/api/memory/search", { q, limit: FOUND_MAX }, signal);
+  const { items } = await get<Schemas["Page_EntityCard_"]>("/api/memory/search", { q, limit: FOUND_MAX }, signal);
   return items.map(({ name, entity_type }) => ({
     group: "Memory", title: name, note: entity_type, icon: "memory" as const, run: () => go(`/memory?name=${encodeURIComponent(name)}`),
   }));

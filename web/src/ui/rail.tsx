@@ -3,6 +3,7 @@
 
 import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
+import type { Schemas } from "../api/types";
 import { config } from "../core/api";
 import { count } from "../core/format";
 import { useKeys } from "../core/keys";
@@ -11,7 +12,7 @@ import { Link, route } from "../core/router";
 import { rail, type RailItem } from "../screens";
 import { Icon, Mark } from "./icons";
 
-type Counts = Record<string, number | null | undefined>;
+type Counts = Schemas["CountsResponse"];
 
 /** Those that stay at the bottom of a narrow screen. */
 const MAIN = new Set(["/", "/cursors", "/runs", "/dead"]);

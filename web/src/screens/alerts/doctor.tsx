@@ -1,15 +1,12 @@
 // Doctor: whether this machine and this store are fit to keep promises, and what to do where not.
 
+import type { Schemas } from "../../api/types";
 import { useLive } from "../../core/live";
 import { route, setQuery } from "../../core/router";
 import { Ago, Copy, ErrorBox, Skeleton, State } from "../../ui/bits";
 import { checkLook, type Check } from "./models";
 
-interface Found {
-  ok: boolean;
-  checks: Check[];
-  as_of: string;
-}
+type Found = Schemas["Diagnosis"];
 
 /** A note says what is so, and wants nothing. */
 const isFine = ({ status }: Check) => status === "ok" || status === "note";

@@ -1,42 +1,14 @@
 // Models: alerts, their rules and the doctor's checks as the API tells them.
 
+import type { Schemas } from "../../api/types";
 import type { Look } from "../lists/look";
 import { duration } from "../../core/format";
 
-export type AlertKind = "lag" | "steals" | "errors" | "parked" | "dead";
+export type AlertKind = Alert["kind"];
 
-export interface Alert {
-  id: string;
-  rule: string;
-  kind: AlertKind;
-  cursor: string;
-  state: "pending" | "firing" | "cleared";
-  value: number;
-  threshold: number;
-  pending_at: string;
-  fired_at: string | null;
-  fired_sent_at: string | null;
-  cleared_at: string | null;
-  cleared_sent_at: string | null;
-}
-
-export interface Rule {
-  name: string;
-  kind: AlertKind;
-  cursor: string;
-  threshold: number;
-  for_seconds: number;
-  clear: number;
-  window_seconds: number;
-  has_webhook?: boolean;
-}
-
-export interface Check {
-  name: string;
-  status: "ok" | "note" | "warn" | "fail";
-  detail: string;
-  fix: string;
-}
+export type Alert = Schemas["AlertItem"];
+export type Rule = Schemas["RuleItem"];
+export type Check = Schemas["Check"];
 
 const UNITS: Record<Exclude<AlertKind, "lag">, [one: string, many: string]> = {
   steals: ["lease takeover", "lease takeovers"],

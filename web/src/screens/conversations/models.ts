@@ -1,98 +1,14 @@
 // Models: what the server tells about groups, and the words for it.
 
+import type { Schemas } from "../../api/types";
 import type { Kind } from "../../ui/bits";
 
-/** A group in the list, as the dispatcher's own API has it. */
-export interface GroupRow {
-  name: string;
-  trigger: "always" | "prefix" | "mention";
-  word: string;
-  isPaused: boolean;
-  channel: string;
-  /** The number of its latest message, and of its latest one that was read. */
-  arrived: number;
-  read: number;
-  processed: number;
-  pending: number;
-  isCalled: boolean;
-  inFlight: { id: number; attempt: number; firstSeq: number; lastSeq: number; startedAt: string } | null;
-  unsent: number;
-  attempts: number;
-  retryAt: string | null;
-  lastError: string | null;
-  dead: number;
-}
-
-export interface Board {
-  isHeld: boolean;
-  arrived: number;
-  read: number;
-  items: GroupRow[];
-}
-
-export interface Delivery {
-  id: number;
-  group: string;
-  number: number;
-  state: "running" | "done" | "kept" | "rolled back" | "dead" | "redriven" | "dropped";
-  attempt: number;
-  first_seq: number;
-  last_seq: number;
-  error: string | null;
-  started_at: string;
-  ended_at: string | null;
-  agent?: { pid?: number } | null;
-}
-
-export interface Saying {
-  id: number;
-  key: string;
-  state: "pending" | "sending" | "sent" | "maybe sent" | "failed" | "cancelled";
-  text: string;
-  is_cut: boolean;
-  attempts: number;
-  position: number;
-  error: string | null;
-  created_at: string;
-  sent_at: string | null;
-  retry_at: string | null;
-}
-
-export interface Move {
-  at: string;
-  from: number;
-  to: number;
-  actor: string;
-  reason: string;
-}
-
-export interface Group {
-  /** Its dead letters. */
-  dead: number;
-  name: string;
-  channel: string;
-  trigger: "always" | "prefix" | "mention";
-  word: string;
-  command: string[];
-  is_paused: boolean;
-  /** The dispatcher that runs the agents of this store, if there is one. */
-  holder: string | null;
-  arrived: number;
-  read: number;
-  processed: number;
-  pending: number;
-  is_called: boolean;
-  unsent: number;
-  attempts: number;
-  retry_at: string | null;
-  last_error: string | null;
-  in_flight: Delivery | null;
-  deliveries: Delivery[];
-  outbox: Saying[];
-  /** When its cursor was moved, the newest first. */
-  history: Move[];
-  version: string;
-}
+export type GroupRow = Schemas["StatusItem"];
+export type Board = Schemas["Status"];
+export type Delivery = Schemas["DeliveryItem"];
+export type Saying = Schemas["OutboxItem"];
+export type Move = Schemas["GroupMove"];
+export type Group = Schemas["GroupDetail"];
 
 /** What matters about a group when it is said in one word. */
 export interface Standing {

@@ -1,18 +1,12 @@
 // Replaying: hand messages out again that were handed out before; first what that repeats, then it does.
 
 import { useState } from "preact/hooks";
+import type { Schemas } from "../../api/types";
 import { ActionButton, PlannedAction } from "../../ui/action";
 import { Field } from "../../ui/bits";
 import type { Group } from "./models";
 
-interface Replay {
-  group: string;
-  from_position: number;
-  to_position: number;
-  messages: number;
-  is_called: boolean;
-  sample: { seq: number; sender: string; text: string }[];
-}
+type Replay = Schemas["ReplayResult"];
 
 export function ReplayButton({ group }: { group: Group }) {
   const [isOpen, setOpen] = useState(false);

@@ -1,6 +1,7 @@
 // Pausing: the button that stops a cursor and lets it go on, in a row and on its own page.
 
 import { useRef } from "preact/hooks";
+import type { Schemas } from "../../api/types";
 import { ActionButton, useAction } from "../../ui/action";
 import type { CursorItem } from "./types";
 
@@ -14,7 +15,7 @@ export function PauseButton({ cursor, onDone }: { cursor: CursorItem; onDone?: (
   const press = () => {
     if (performance.now() >= restsUntil.current) void action.run();
   };
-  const action = useAction<{ cursor: CursorItem }>({
+  const action = useAction<Schemas["CursorChange"]>({
     path: `/api/cursors/${verb}`,
     body: () => ({ name, reason: "", seen: cursor.version }),
     success: () => (verb === "pause" ? `${name} is paused; what runs may finish.` : `${name} may go on.`),

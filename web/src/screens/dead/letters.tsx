@@ -2,6 +2,7 @@
 
 import { useSignal } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
+import type { Schemas } from "../../api/types";
 import { useLive, usePages } from "../../core/live";
 import { route, setQuery } from "../../core/router";
 import { ActionButton } from "../../ui/action";
@@ -50,7 +51,7 @@ export function Letters() {
   const error = asked.named.error ?? query.get("error");
   const wanted = { state, cursor, group, source, error, q: asked.rest || null };
   const pages = usePages<Letter>(["dead"], "/api/dead", wanted, { rowKey });
-  const counts = useLive<Record<string, number | null>>(["dead"], "/api/console/counts").data;
+  const counts = useLive<Schemas["CountsResponse"]>(["dead"], "/api/console/counts").data;
   const selected = useSignal(new Set<string>());
   const [what, setWhat] = useState<What | null>(null);
   useRemembered("dead", pages.items.map(letterHref));

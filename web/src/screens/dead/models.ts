@@ -1,59 +1,13 @@
 // Models: dead letters of workers and conversations as the API returns them.
 
+import type { Schemas } from "../../api/types";
 import type { Look } from "../lists/look";
 
-export type LetterState = "dead" | "redriven" | "dropped";
+export type LetterState = Letter["state"];
 
-export interface Letter {
-  id: number;
-  cursor: string;
-  position: string;
-  key: string | null;
-  state: LetterState;
-  error_type: string;
-  error_message: string;
-  attempts: number;
-  first_failed_at: string;
-  dead_at: string;
-  redrive_count: number;
-  changed_at: string;
-  changed_by: string;
-  reason: string;
-  source: "worker" | "chat";
-  /** Of conversations: the group, and the numbers of its messages. */
-  group: string | null;
-  first_seq: number | null;
-  last_seq: number | null;
-  raw_size: number;
-  version: string;
-}
-
-export interface LetterDetail extends Letter {
-  raw_text: string | null;
-  raw_base64: string;
-  /** There is more than was sent to this page. */
-  raw_is_cut: boolean;
-  /** The line of its key, in which its message would stand again. */
-  line: { cursor: string; key: string | null; letters: number; waiting: number } | null;
-  /** The first messages of a conversation's letter. */
-  messages: { seq: number; sender: string; text: string; is_cut: boolean }[];
-  messages_count: number;
-  failures: { attempt: number; at: string; error: string }[];
-  error_trace: string;
-  as_of: string;
-}
-
-/** What a redrive would do, or did. */
-export interface Redrive {
-  dry_run: boolean;
-  count: number;
-  ids: number[];
-  skipped: number[];
-  sample: Pick<Letter, "id" | "cursor" | "position" | "key" | "first_seq" | "last_seq" | "error_type" | "error_message">[];
-  cursors?: { cursor: string; count: number }[];
-  lines?: { cursor: string; key: string | null; count: number; waiting: number }[];
-  is_cut?: boolean;
-}
+export type Letter = Schemas["LetterItem"];
+export type LetterDetail = Schemas["LetterDetail"];
+export type Redrive = Schemas["RedriveResult"];
 
 export function letterLook(state: LetterState): Look {
   const kinds = { dead: "bad", redriven: "ok", dropped: "off" } as const;

@@ -1,50 +1,11 @@
 // Models: what the Lab tells about runs, comparisons and results; and how they are called.
 
-export interface Run {
-  runId: string;
-  createdAt: string;
-  topic: string | null;
-  artifactsDir: string;
-  videoPath: string | null;
-  supersedesRunId: string | null;
-  lastOverall: number | null;
-}
+import type { Schemas } from "../../api/types";
 
-export interface Experiment {
-  experimentId: string;
-  createdAt: string;
-  name: string | null;
-  topic: string | null;
-  baselineRunId: string;
-  variants: { variantId: string; label: string; runId: string }[];
-  status: string;
-  winner: { variantId: string; reason: string | null } | null;
-  outcome: string | null;
-  questions: unknown[];
-  updatedAt: string | null;
-}
-
-export interface Standing {
-  experiment: string | null;
-  label: string;
-  n: number;
-  wins: number;
-  losses: number;
-  ties: number;
-  bothBad: number;
-  winRate: number | null;
-  low: number | null;
-  high: number | null;
-  enough: boolean;
-  deltas: { metric: string; mean: number; n: number }[];
-  experimentIds: string[];
-}
-
-export interface Results {
-  experiments: number;
-  undecided: number;
-  standings: Standing[];
-}
+export type Run = Schemas["LabRunItem"];
+export type Experiment = Schemas["ExperimentItem"];
+export type Standing = Schemas["VariantStatsItem"];
+export type Results = Schemas["ExperimentResultsBody"];
 
 export function isOpen(experiment: Experiment): boolean {
   return experiment.status !== "done" && experiment.status !== "failed";

@@ -1,23 +1,12 @@
 // Inspecting: what was pasted, sent to the server as it was typed, and what the server makes of it.
 
 import { useEffect, useState } from "preact/hooks";
+import type { Schemas } from "../../api/types";
 import { asApiError, post, type ApiError } from "../../core/api";
 import { membersOf } from "./spans";
 
-export interface Inspected {
-  key: string | null;
-  canonical: { inputs?: string; expected_outputs?: string; value?: string };
-  sha256: string | null;
-  lint: { path: string; why: string }[];
-  other_key: string | null;
-  explain: Explanation | null;
-}
-
-export interface Explanation {
-  same: boolean;
-  differences: { part: string; path: string; a: string | null; b: string | null }[];
-  is_cut: boolean;
-}
+export type Inspected = Schemas["InspectionResult"];
+export type Explanation = Schemas["KeyComparison"];
 
 export type Pasted =
   | { kind: "nothing" }

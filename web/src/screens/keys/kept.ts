@@ -2,6 +2,7 @@
 
 import { signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
+import type { Schemas } from "../../api/types";
 import { get } from "../../core/api";
 import { route } from "../../core/router";
 import type { Story } from "../run/models";
@@ -46,7 +47,7 @@ export function useCommands(): void {
 async function load(place: { workspace: string; run: string }, steps: (string | null | undefined)[], signal: AbortSignal) {
   let found: { commands: Story[] };
   try {
-    found = await get<{ commands: Story[] }>("/api/orchestrator/explain", place, signal);
+    found = await get<Schemas["CommandExplanations"]>("/api/orchestrator/explain", place, signal);
   } catch {
     return; // The fields stay as they are, and empty ones say what to do.
   }

@@ -146,6 +146,7 @@ function merged(one: Neighbourhood, other: Neighbourhood): Neighbourhood {
   const lines = new Set(one.edges.map(lineOf));
   const from = Math.max(...one.nodes.filter((node) => other.nodes.some((each) => each.name === node.name)).map((node) => node.hops), 0);
   return {
+    ...one,
     nodes: [...one.nodes, ...other.nodes.filter((node) => !known.has(node.name)).map((node) => ({ ...node, hops: from + node.hops }))],
     edges: [...one.edges, ...other.edges.filter((edge) => !lines.has(lineOf(edge)))],
     is_cut: one.is_cut || other.is_cut,

@@ -1,28 +1,11 @@
 // Provenance: which runs an entity is known from, and the way there, relation by relation.
 
+import type { Schemas } from "../../api/types";
 import { useLive } from "../../core/live";
 import { Link, withQuery } from "../../core/router";
 import { Ago, ErrorBox, Skeleton } from "../../ui/bits";
 
-interface Step {
-  from: string;
-  relation_type: string;
-  to: string;
-  stored_at: string;
-  source: string;
-  run: string | null;
-}
-
-interface Explanation {
-  name: string;
-  stored_at: string;
-  source: string;
-  run: string | null;
-  facts: { source: string; run: string | null; stored_at: string }[];
-  chain: Step[];
-  runs: string[];
-  is_cut: boolean;
-}
+type Explanation = Schemas["ProvenanceItem"];
 
 export function Provenance({ name, isDeleted }: { name: string; isDeleted: boolean }) {
   const { data, error } = useLive<Explanation>(["memory"], isDeleted ? null : "/api/memory/explain", { name });

@@ -1,16 +1,10 @@
 // Restoring: the way back from a deletion: what would come back, counted, and then it does.
 
 import { useState } from "preact/hooks";
+import type { Schemas } from "../../api/types";
 import { ActionButton, PlannedAction } from "../../ui/action";
 
-interface Restored {
-  entities: number;
-  observations: number;
-  relations: number;
-  dry_run: boolean;
-  /** Of an entity that is there: changes that took something from it, which can be restored by themselves. */
-  changes: number[];
-}
+type Restored = Schemas["RestoreResult"];
 
 export function RestoreButton({ name, change, what = "entity" }: { name: string; change?: number; what?: string }) {
   const [isOpen, setOpen] = useState(false);

@@ -1,51 +1,14 @@
 // Models: outcomes of keys as the API tells them, and what their states mean to people.
 
+import type { Schemas } from "../../api/types";
 import type { Look } from "../lists/look";
 
-export type OutcomeState = "running" | "done" | "failed" | "ambiguous" | "abandoned" | "free" | "expired";
+export type OutcomeState = Schemas["OutcomeState"];
 
-export interface Failure {
-  type: string;
-  message: string;
-  data?: unknown;
-}
-
-export interface Outcome {
-  scope: string;
-  key: string;
-  state: OutcomeState;
-  fence: number;
-  owner: string;
-  fingerprint: string | null;
-  on_crash: "ambiguous" | "rerun";
-  claimed_at: string;
-  updated_at: string;
-  until: string | null;
-  has_result: boolean;
-  failure: Failure | null;
-  note: unknown;
-  version: string;
-}
-
-export interface Effect {
-  name: string;
-  state: "intended" | "done" | "failed" | "ambiguous" | "free";
-  fence: number;
-  updated_at: string;
-  result: unknown;
-  failure: Failure | null;
-  note: unknown;
-}
-
-export interface OutcomeDetail extends Outcome {
-  result: unknown;
-  result_size: number;
-  /** Too long to be sent to a page. */
-  result_is_cut: boolean;
-  effects: Effect[];
-  attempts: { at: string | null; what: string; detail: string | null }[];
-  as_of: string;
-}
+export type Failure = NonNullable<OutcomeDetail["failure"]>;
+export type Outcome = Schemas["OutcomeItem"];
+export type Effect = Schemas["EffectItem"];
+export type OutcomeDetail = Schemas["OutcomeDetail"];
 
 export const STATES: OutcomeState[] = ["ambiguous", "running", "failed", "done", "abandoned", "free", "expired"];
 

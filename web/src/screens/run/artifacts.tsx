@@ -1,23 +1,15 @@
 // Artifacts: the files that a run's answers name, as they were recorded and as they are now.
 
+import type { Schemas } from "../../api/types";
 import { useLive } from "../../core/live";
 import { route, setQuery } from "../../core/router";
 import { Code, Copy, Empty, ErrorBox, Facts, Notice, Skeleton, State } from "../../ui/bits";
 import { runParams } from "./tabs";
 import type { Artifact, RunDetail } from "./models";
 
-interface Version extends Artifact {
-  step: number;
-}
+type Version = Artifact & { step: number };
 
-interface Content {
-  path: string;
-  sha256: string | null;
-  size: number | null;
-  is_as_recorded: boolean;
-  text: string | null;
-  reason: string | null;
-}
+type Content = Schemas["ArtifactContent"];
 
 export function Artifacts({ run }: { run: RunDetail }) {
   const query = route.value.query;

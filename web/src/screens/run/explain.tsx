@@ -1,6 +1,7 @@
 // Explain: why each command was sent, and what its key is made of.
 
 import { useEffect, useRef } from "preact/hooks";
+import type { Schemas } from "../../api/types";
 import { useLive } from "../../core/live";
 import { Link, route } from "../../core/router";
 import { Code, Empty, ErrorBox, Facts, Json, Skeleton } from "../../ui/bits";
@@ -9,7 +10,7 @@ import { KeyText } from "./step";
 import { runParams } from "./tabs";
 
 export function Explain({ run }: { run: RunDetail }) {
-  const { data, error } = useLive<{ commands: Story[] }>(["runs"], "/api/orchestrator/explain", runParams(run));
+  const { data, error } = useLive<Schemas["CommandExplanations"]>(["runs"], "/api/orchestrator/explain", runParams(run));
   const chosen = Number(route.value.query.get("step")) || null;
   if (error !== undefined && data === undefined) return <ErrorBox error={error} />;
   if (data === undefined) return <Skeleton />;

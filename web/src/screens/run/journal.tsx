@@ -1,5 +1,6 @@
 // Journal: the records of a run's ledger, numbered, each with the state of its checksum.
 
+import type { Schemas } from "../../api/types";
 import { when } from "../../core/format";
 import { usePages } from "../../core/live";
 import { route, setQuery } from "../../core/router";
@@ -7,16 +8,7 @@ import { Empty, ErrorBox, Fresh, Json, Notice, Skeleton, State } from "../../ui/
 import { runParams } from "./tabs";
 import type { RunDetail } from "./models";
 
-interface Line {
-  seq: number | null;
-  at: string | null;
-  kind: string;
-  line: Record<string, unknown> | string | null;
-  is_damaged: boolean;
-  problem: string | null;
-  /** Where the line begins in its file, in bytes. */
-  offset: number;
-}
+type Line = Schemas["LedgerItem"];
 
 const PAGE_RECORDS = 500;
 const SHOWN_APART = ["seq", "at", "kind", "sum"];

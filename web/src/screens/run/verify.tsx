@@ -1,18 +1,13 @@
 // Verify: a look at all files of a run, on demand, and what it found.
 
 import { useState } from "preact/hooks";
+import type { Schemas } from "../../api/types";
 import { ApiError, get } from "../../core/api";
 import { ErrorBox, Notice } from "../../ui/bits";
 import { runParams } from "./tabs";
 import type { RunDetail } from "./models";
 
-interface Verification {
-  ok: boolean;
-  records: number;
-  receipts: number;
-  artifacts: number;
-  findings: { path: string; problem: string }[];
-}
+type Verification = Schemas["VerificationResult"];
 
 export function useVerify(run: RunDetail | undefined) {
   const [found, setFound] = useState<Verification | null>(null);
