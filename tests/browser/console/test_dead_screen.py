@@ -98,6 +98,34 @@ def test_text_of_messages_is_only_text(page: Page, console: Console, visit: Visi
     expect(page.get_by_role("region", name="The message in hex")).to_contain_text("6e 6f 74 20")
 
 
+def test_a_message_that_is_json_is_laid_out(page: Page, console: Console, visit: Visit) -> None:
+    """Each value in its line, as it was written: no number is rounded, no text is taken apart."""
+    raw = '{"order":12345678901234567890,"note":"a, {b}: [\\"c\\"]","none":[],"at":[1.50,{"x":{}}]}'
+    error = Failure(type="ValueError", message="no such order", trace="")
+    with console.open() as ow, ow.transaction() as tx:
+        message = RetryMessage(cursor="laid out", position="1", raw=raw.encode())
+        number = int(ow.dead.add(tx, message, error))
+    visit(console, f"/dead/{number}", f"Dead letter {number}")
+    lines = [
+        "{",
+        '  "order": 12345678901234567890,',
+        '  "note": "a, {b}: [\\"c\\"]",',
+        '  "none": [],',
+        '  "at": [',
+        "    1.50,",
+        "    {",
+        '      "x": {}',
+        "    }",
+        "  ]",
+        "}",
+    ]
+    shown = page.get_by_role("region", name="The message as JSON")
+    expect(shown).to_be_visible()
+    assert shown.inner_text() == "\n".join(lines)
+    page.get_by_role("button", name="text", exact=True).click()
+    expect(page.get_by_role("region", name="The message as text")).to_have_text(raw)
+
+
 def test_a_letter_of_a_conversation_is_dropped(page: Page, mortal: Console, visit: Visit) -> None:
     """It is in the list of all dead letters, shows its messages, and is dropped with a reason."""
     visit(mortal, "/dead?source=chat", "Dead letters")

@@ -1,6 +1,7 @@
-// Bytes: a message as it came, as text or as hexadecimal numbers.
+// Bytes: a message as JSON in lines, as the text that it is, or as hexadecimal numbers.
 
 import { useMemo } from "preact/hooks";
+import { laidOut } from "../../core/json";
 import { route, setQuery } from "../../core/router";
 import { Copy, Notice } from "../../ui/bits";
 import type { LetterDetail } from "./models";
@@ -10,40 +11,50 @@ const CHARACTERS_SHOWN_MAX = 64 * 1024;
 const ROW_BYTES = 16;
 
 export function Bytes({ letter }: { letter: LetterDetail }) {
-  const isText = letter.raw_text !== null && route.value.query.get("as") !== "hex";
+  const json = useMemo(() => laidOut(letter.raw_text ?? ""), [letter.raw_text]);
+  const ways = ["json", "text", "hex"].filter((each) => (each === "json" ? json !== null : each === "hex" || letter.raw_text !== null));
+  const asked = route.value.query.get("as") ?? "";
+  const way = ways.includes(asked) ? asked : ways[0];
   return (
     <section class="part" aria-label="The message">
       <div class="section-head">
         <h2>The message</h2>
         <div class="choices" role="group" aria-label="Show it as">
-          <button
-            type="button"
-            class="choice"
-            aria-pressed={isText}
-            aria-disabled={letter.raw_text === null ? "true" : undefined}
-            title={letter.raw_text === null ? "its bytes are not UTF-8" : undefined}
-            onClick={() => letter.raw_text !== null && setQuery({ as: null }, { replace: true })}
-          >
-            text
-          </button>
-          <button type="button" class="choice" aria-pressed={!isText} onClick={() => setQuery({ as: "hex" }, { replace: true })}>
-            hex
-          </button>
+          {json !== null && <Choice way="json" title="JSON" isPressed={way === "json"} />}
+          <Choice way="text" title="text" isPressed={way === "text"} refusal={letter.raw_text === null ? "its bytes are not UTF-8" : undefined} />
+          <Choice way="hex" title="hex" isPressed={way === "hex"} />
         </div>
         <Copy text={letter.raw_text ?? letter.raw_base64} label={letter.raw_text === null ? "message in base64" : "message"} />
       </div>
       {letter.raw_text === null && <Notice kind="info">Its bytes are not UTF-8, so there is no text to show.</Notice>}
       {letter.raw_is_cut && <p class="hint">The beginning of {letter.raw_size.toLocaleString("en")} bytes.</p>}
-      {isText ? <Text text={letter.raw_text ?? ""} /> : <Hex base64={letter.raw_base64} />}
+      {way === "json" && <Text text={json ?? ""} label="The message as JSON" />}
+      {way === "text" && <Text text={letter.raw_text ?? ""} label="The message as text" />}
+      {way === "hex" && <Hex base64={letter.raw_base64} />}
     </section>
   );
 }
 
-function Text({ text }: { text: string }) {
+function Choice({ way, title, isPressed, refusal }: { way: string; title: string; isPressed: boolean; refusal?: string }) {
+  return (
+    <button
+      type="button"
+      class="choice"
+      aria-pressed={isPressed}
+      aria-disabled={refusal === undefined ? undefined : "true"}
+      title={refusal}
+      onClick={() => refusal === undefined && setQuery({ as: way }, { replace: true })}
+    >
+      {title}
+    </button>
+  );
+}
+
+function Text({ text, label }: { text: string; label: string }) {
   const isCut = text.length > CHARACTERS_SHOWN_MAX;
   return (
     <>
-      <pre class="file-text" tabIndex={0} role="region" aria-label="The message as text">
+      <pre class="file-text" tabIndex={0} role="region" aria-label={label}>
         {text.slice(0, CHARACTERS_SHOWN_MAX) || "(empty)"}
       </pre>
       {isCut && <p class="hint">The first {CHARACTERS_SHOWN_MAX.toLocaleString("en")} of {text.length.toLocaleString("en")} characters; copying takes them all.</p>}
