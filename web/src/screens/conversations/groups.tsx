@@ -68,7 +68,6 @@ function columns({ isHeld }: Board): Column<GroupRow>[] {
     { key: "name", title: "Group", render: (each) => each.name },
     { key: "state", title: "State", render: (each) => <State {...standingOf({ ...each, isHeld, isRunning: each.inFlight !== null })} /> },
     { key: "arrived", title: "Arrived", align: "end", hideNarrow: true, render: (each) => <Num value={each.arrived} /> },
-    { key: "read", title: "Read", align: "end", hideNarrow: true, render: (each) => <Num value={each.read} /> },
     { key: "processed", title: "Processed", align: "end", render: (each) => <Num value={each.processed} /> },
     { key: "pending", title: "Pending", align: "end", render: (each) => <Num value={each.pending} /> },
     { key: "flight", title: "In flight", render: (each) => <InFlight group={each} /> },
