@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import shlex
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -27,7 +26,7 @@ from onceward.errors import (
 from onceward.journal import atomic_file
 from onceward.journal.file_lock import open_locked, unlock_and_close
 from onceward.memory.memory_calls import log_event
-from onceward.system import Clock, Files, OpenFile, SystemClock, SystemFiles
+from onceward.system import Clock, Files, OpenFile, SystemClock, SystemFiles, find_openers
 
 RECORDS_MAX: Final = 10_000
 BYTES_MAX: Final = 64 * 1024 * 1024
@@ -96,7 +95,7 @@ class Buffer:
                     f"{path}, for over {APPEND_SECONDS_MAX:g} s"
                 )
                 fix = (
-                    f"list the processes that have it open: fuser -v {shlex.quote(str(path))}; "
+                    f"`{find_openers(path)}` prints /proc/PID/fd of each process that has it open; "
                     "resume or end the one that is suspended (state T in ps), then try again"
                 )
                 raise StoreUnavailable(message, fix=fix)

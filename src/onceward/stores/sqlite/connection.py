@@ -60,7 +60,7 @@ _ERRORS: Final[dict[int, type[OncewardError]]] = {
     sqlite3.SQLITE_CORRUPT: StoreError,
     sqlite3.SQLITE_NOTADB: StoreError,
 }
-_OF_PARENT: Final = "this connection belongs to the parent of this forked process"
+_OF_PARENT: Final = "this connection is that of this forked process's parent; nothing was done"
 Kind = Literal["read", "write"]
 
 
