@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -11,6 +12,13 @@ from hypothesis import strategies as st
 
 from onceward.keys import encoding
 from onceward.keys.encoding import encoded
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Outer:
+    name: str
+    inner: Any
+
 
 VALUES = st.recursive(
     st.none()
@@ -34,6 +42,17 @@ def test_every_depth_that_can_be_read_can_be_written(
     assert encoded(value).decode() == text
     assert encoded(value).decode() == text
     assert encoded(orjson.loads(deep)).decode() == deep
+
+
+@pytest.mark.parametrize("levels", [1, 10, 500])
+def test_a_dataclass_is_an_object_of_its_fields(levels: int) -> None:
+    """At any depth, and with what the encoder alone would find too deep inside."""
+    deep = orjson.loads("[" * levels + "]" * levels)
+    value: Any = Outer(name="a", inner=[Outer(name="b", inner=deep)])
+    plain: Any = {"name": "a", "inner": [{"name": "b", "inner": deep}]}
+    for _ in range(6):
+        value, plain = [value], [plain]
+    assert encoded(value) == encoded(plain)
 
 
 @given(VALUES)
