@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from onceward.errors import EntityMissing, InvalidArgument
+from onceward.errors import EntityMissing
+from onceward.errors.arguments import reject_field
 from onceward.memory.graph import Graph
 from onceward.memory.models import Entity, Link, Relation
 
@@ -48,11 +49,10 @@ def neighbourhood(
 ) -> Diagram:
     """Return an entity and the entities within that many relations, nearest first."""
     if not 1 <= depth <= DEPTH_MAX:
-        message = f"depth: must be 1 to {DEPTH_MAX}, not {depth}"
-        raise InvalidArgument(message, fix=f"pass 1 to {DEPTH_MAX}", field="depth")
+        reject_field("depth", f"must be 1 to {DEPTH_MAX}, not {depth}", f"pass 1 to {DEPTH_MAX}")
     if not 1 <= nodes_max <= NODES_MAX:
-        message = f"nodes: must be 1 to {NODES_MAX}, not {nodes_max}"
-        raise InvalidArgument(message, fix=f"pass 1 to {NODES_MAX}", field="nodes")
+        problem = f"must be 1 to {NODES_MAX}, not {nodes_max}"
+        reject_field("nodes", problem, f"pass 1 to {NODES_MAX}")
     found = graph.open([name])
     if not found.entities:
         raise EntityMissing([name], field="name", fix="see `onceward memory search`")

@@ -14,7 +14,8 @@ from typing import Any, Final
 
 import orjson
 
-from onceward.errors import Conflict, InvalidArgument
+from onceward.errors import Conflict
+from onceward.errors.arguments import reject_field
 from onceward.journal.file_lock import open_locked, unlock_and_close
 from onceward.memory.graph import Graph
 from onceward.memory.models import (
@@ -283,9 +284,8 @@ def new_file(path: Path, *, replace: bool = False, files: Files | None = None) -
     disk = files or SystemFiles()
     if disk.stat(path) is not None:
         if not path.is_file():  # Never replace a pipe or a device.
-            message = f"path: {path} is not a regular file; nothing was written"
             fix = "pass another file, or leave it out to write to standard output"
-            raise InvalidArgument(message, fix=fix, field="path")
+            reject_field("path", f"{path} is not a regular file; nothing was written", fix)
         if not replace:
             message = f"{path} exists; nothing was written"
             fix = "pass another file, or --yes to replace it"

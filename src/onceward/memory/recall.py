@@ -15,6 +15,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from onceward.errors import InvalidArgument
+from onceward.errors.arguments import reject_field
 from onceward.keys.stable import doc_key, normalize_message
 from onceward.memory.entity_names import TYPES, command_line, issue_name, type_of
 from onceward.memory.envelope import RESULTS, is_url, parse
@@ -82,8 +83,7 @@ def find(graph: Graph, text: str) -> LookupResult:
     """Return the entities that match a text."""
     clean = graph.redactor.text(text[:TEXT_CHARACTERS_MAX]).replace("\0", " ").strip()
     if not clean:
-        message = "text: must not be empty"
-        raise InvalidArgument(message, fix="pass a message, a name or some words", field="text")
+        reject_field("text", "must not be empty", "pass a message, a name or some words")
     if exact := _open_in_order(graph, [clean]):
         return _lookup_result(MatchMethod.EXACT_KEY, exact)
     if derived := _open_in_order(graph, list(_derived_names(graph, clean))):

@@ -9,7 +9,8 @@ import os
 from collections.abc import Sequence
 from typing import Final
 
-from onceward.errors import EntityMissing, InvalidArgument
+from onceward.errors import EntityMissing
+from onceward.errors.arguments import reject_field
 from onceward.keys.names import canonical_name
 from onceward.memory.entity_names import type_of
 from onceward.memory.graph import name_merge
@@ -144,9 +145,8 @@ class Graph:
     def open(self, names: Sequence[str]) -> Subgraph:
         """Return the entities with these names, in order of creation."""
         if len(names) > ENTITIES_MAX:
-            message = f"names: has {len(names)} names, more than {ENTITIES_MAX}"
             fix = f"send at most {ENTITIES_MAX} names in one call, and the rest in others"
-            raise InvalidArgument(message, fix=fix, field="names")
+            reject_field("names", f"has {len(names)} names, more than {ENTITIES_MAX}", fix)
         wanted = [
             each
             for at, name in enumerate(names)

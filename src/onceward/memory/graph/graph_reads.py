@@ -9,7 +9,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from onceward.errors import InvalidArgument, InvalidCursor
+from onceward.errors import InvalidCursor
+from onceward.errors.arguments import reject_field
 from onceward.memory.graph.graph_transaction import bind_params
 from onceward.memory.models import (
     ENTITIES_MAX,
@@ -122,8 +123,8 @@ def check_limit(limit: int | None, most: int, default: int | None = None) -> int
     if limit is None:
         return default or most
     if type(limit) is not int or limit < 1:
-        message = f"limit: must be an integer, 1 or more, not {limit!r:.60}"
-        raise InvalidArgument(message, fix="leave it out, or send one such as 20", field="limit")
+        problem = f"must be an integer, 1 or more, not {limit!r:.60}"
+        reject_field("limit", problem, "leave it out, or send one such as 20")
     return min(limit, most)
 
 

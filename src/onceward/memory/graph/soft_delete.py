@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from onceward.errors import Conflict, EntityMissing, InvalidArgument
+from onceward.errors import Conflict, EntityMissing
+from onceward.errors.arguments import reject_field
 from onceward.memory.graph.graph_transaction import GraphTransaction
 from onceward.memory.graph.write_validation import ValidatedBatch
 from onceward.memory.models import AffectedCounts, ChangeAction, ChangeId
@@ -131,11 +132,10 @@ def restore_change(
 def check_restore(name: str | None, change: int | None) -> None:
     """Raise InvalidArgument unless exactly one of the two is given, and is valid."""
     if (name is None) == (change is None):
-        message = "name: restore takes either the name of an entity or the number of a change"
-        raise InvalidArgument(message, fix="pass exactly one of name and change", field="name")
+        problem = "restore takes either the name of an entity or the number of a change"
+        reject_field("name", problem, "pass exactly one of name and change")
     if change is not None and not 0 < change <= CHANGE_MAX:
-        message = f"change: {change} is not a change number"
-        raise InvalidArgument(message, fix=_SEE_HISTORY, field="change")
+        reject_field("change", f"{change} is not a change number", _SEE_HISTORY)
 
 
 def entity_deleted_error(owner: str, deleted_by: int) -> Conflict:
@@ -148,8 +148,7 @@ def _undo_deletion(tx: GraphTransaction, number: ChangeId) -> AffectedCounts | N
     """Undo a change; return None if another change has deleted its entity."""
     found = tx.query("memory_change_find", change=number)
     if not found or found[0][0] != ChangeAction.DELETED:
-        message = f"change: {number} is not a deletion; nothing was restored"
-        raise InvalidArgument(message, fix=_SEE_HISTORY, field="change")
+        reject_field("change", f"{number} is not a deletion; nothing was restored", _SEE_HISTORY)
     _, entity_id, observation_id, relation_id, owner, _ = found[0]
     # Lock every affected row, in the lock order of all writers.
     held = tx.query("memory_entity_hold", id=entity_id, change=number)

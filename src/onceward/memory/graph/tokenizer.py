@@ -12,7 +12,7 @@ import unicodedata
 from dataclasses import dataclass, replace
 from typing import Final
 
-from onceward.errors import InvalidArgument
+from onceward.errors.arguments import reject_field
 from onceward.stores.queries import Engine
 
 #: Limit for the indexed words of one text.
@@ -130,8 +130,8 @@ def parse(query: str) -> SearchQuery:
     Everything else is treated as words, never as a syntax error.
     """
     if len(query) > QUERY_CHARACTERS_MAX:
-        message = f"query: has {len(query)} characters; the limit is {QUERY_CHARACTERS_MAX}"
-        raise InvalidArgument(message, fix="search for a few words of it", field="query")
+        problem = f"has {len(query)} characters; the limit is {QUERY_CHARACTERS_MAX}"
+        reject_field("query", problem, "search for a few words of it")
     terms: list[SearchTerm] = []
     types: list[str] = []
     keys: list[str] = []

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 
 import orjson
 
-from onceward.errors import InvalidArgument
+from onceward.errors.arguments import reject_field
 from onceward.memory.client import Memory
 from onceward.memory.serialization import JsonObject
 
@@ -68,8 +68,8 @@ def fitting(found: JsonObject) -> JsonObject:
     frames = [_size([each["name"], each["entityType"]]) for each in found["entities"]]
     left = RESULT_BYTES_MAX - sum(frames) - _FRAME_BYTES * len(frames)
     if left < 0:
-        message = f"names: the result has more than {RESULT_BYTES_MAX} bytes; nothing was returned"
-        raise InvalidArgument(message, fix="request fewer names", field="names")
+        problem = f"the result has more than {RESULT_BYTES_MAX} bytes; nothing was returned"
+        reject_field("names", problem, "request fewer names")
     entities = []
     for index, each in enumerate(found["entities"]):
         # Each entity gets an equal share of the remaining bytes; unused bytes go to later ones.
