@@ -87,6 +87,8 @@ def list_cursors(
 def show(name: _Name, store: StoreUrl = None, json_output: JsonFlag = False) -> None:
     """Show one cursor: position, lease, errors and lag; exit 1 if there is none.
 
+    The lag is the one that a worker measured last; without a measurement it is omitted.
+
     Example: `onceward cursors show lead_intake_v1`
     """
     from onceward.workers.lag_records import LagRecords
@@ -131,6 +133,8 @@ def resume(
     json_output: JsonFlag = False,
 ) -> None:
     """Resume a paused cursor: workers go on from its position.
+
+    Idempotent: a cursor that is not paused stays as it is. Exit 1 if there is none of this name.
 
     Example: `onceward cursors resume lead_intake_v1`
     """
@@ -213,8 +217,8 @@ def history(
 ) -> None:
     """List the seeks, undos, pauses, resumes and takeovers of a cursor, newest first.
 
-    A takeover, `steal`, is by another worker after a lease expired. Migrations and rollbacks of the
-    position are listed, too.
+    `steal` is a takeover: another worker got the cursor after the lease expired. Migrations and
+    rollbacks of the position are listed, too. Exit 1 if there is no cursor of this name.
 
     Example: `onceward cursors history lead_intake_v1 --limit 5`
     """
@@ -253,8 +257,12 @@ def _count(found: App | None, cursor: str) -> CountBetween | None:
 
     source = found.source_of(cursor)
     if source is None:
-        message = f"no consumer of the app reads the cursor {cursor!r}"
-        raise InvalidArgument(message, fix="pass the app that reads it, or omit --app", field="app")
+        message = f"no consumer of the app reads the cursor {cursor!r}; nothing was changed"
+        fix = (
+            "pass the app that reads it; or omit --app and pass its store with --store: "
+            "messages are then not counted"
+        )
+        raise InvalidArgument(message, fix=fix, field="app")
     return source.count if isinstance(source, Countable) else None
 
 

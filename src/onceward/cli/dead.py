@@ -97,7 +97,7 @@ def list_letters(
 def show(
     letter: _Letter,
     raw: Annotated[
-        bool, typer.Option("--raw", help="Write only the message's bytes; a chat letter has none.")
+        bool, typer.Option("--raw", help="Write only the message's bytes; of a chat letter, none.")
     ] = False,
     store: StoreUrl = None,
     json_output: JsonFlag = False,

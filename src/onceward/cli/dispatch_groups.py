@@ -48,18 +48,18 @@ _Word = Annotated[
 _Workdir = Annotated[
     Path | None,
     typer.Option(
-        help="Working directory of the agent. Default of a new group: a directory of its own."
+        help="Working directory of the agent. Default when added: a directory of its own."
     ),
 ]
 _Idle = Annotated[
     float | None,
-    typer.Option(help="Close an agent after this many idle seconds. Default of a new group: 300."),
+    typer.Option(help="Close an agent after this many idle seconds. Default when added: 300."),
 ]
 _Hard = Annotated[
     float | None,
     typer.Option(
         help="Kill an agent that has not finished a delivery after this many seconds. "
-        "Default of a new group: 1800."
+        "Default when added: 1800."
     ),
 ]
 _Trigger = Annotated[
@@ -67,14 +67,14 @@ _Trigger = Annotated[
     typer.Option(
         help="When the agent runs: on every message (always), or on one with the word at the start "
         "(prefix) or anywhere (mention). "
-        "Default of a new group: always."
+        "Default when added: always."
     ),
 ]
 _Channel = Annotated[
     str | None,
     typer.Option(
         help="Where replies go: `chat`, or a channel of your own program. "
-        "Default of a new group: `chat`."
+        "Default when added: `chat`."
     ),
 ]
 
@@ -83,7 +83,8 @@ _Channel = Annotated[
 def list_groups(store: StoreUrl = None, json_output: JsonFlag = False) -> None:
     """List groups: trigger, agent, directory, channel, and whether they are paused.
 
-    A group is a conversation with an agent. `onceward dispatch status` shows its work.
+    A group is a conversation with an agent. `onceward dispatch status` shows its work. Without
+    groups, it prints how to add one; exit 0.
 
     Example: `onceward dispatch groups list`
     """
@@ -117,8 +118,11 @@ def add(
 ) -> None:
     """Add a group: a conversation with an agent, which a dispatcher runs.
 
-    A group is a conversation with an agent. `onceward dispatch status` shows its work. Without
-    groups, it prints how to add one; exit 0.
+    Idempotent: adding it again with the same settings changes nothing. Exit 1 if the group exists
+    with other settings; an omitted option means its default.
+
+    Without --workdir, files in this directory that --agent names become absolute paths, because the
+    agent runs in another directory.
 
     Example: `onceward dispatch groups add team --agent "python3 agent.py"`
     """

@@ -27,9 +27,12 @@ def status(
     store: StoreUrl = None,
     json_output: JsonFlag = False,
 ) -> None:
-    """Show the dispatcher, and each group: processed, pending, in flight, retries, dead letters.
+    """Show the dispatcher and its groups: state, position, messages at work, backlog, dead letters.
 
-    For one group also its latest deliveries and replays. Exit 0 whatever the state is.
+    Messages are numbered over all groups. `processed` is the number of a group's last delivered
+    message, `in flight` are the numbers at work. `pending`, `unsent` and `dead` are counts, and
+    `retry at` is a time. For one group, its latest deliveries and replays follow. Exit 1 if there
+    is no such group; otherwise exit 0, whatever the state is.
 
     Example: `onceward dispatch status`
     """

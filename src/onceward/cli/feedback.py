@@ -251,9 +251,11 @@ def wait(
     ] = None,
     json_output: PageJson = False,
 ) -> None:
-    """Wait for the first entry that matches, and print it; the next cursor goes to stderr.
+    """Wait for the first entry of the feedback file that matches, and print it.
 
-    An entry that is in the file already counts, unless it comes before --since.
+    An entry that is in the file already counts, unless it comes before --since. The next cursor
+    goes to stderr; with --json it is `nextCursor`. After a timeout the error has it. Exit 2 if the
+    fingerprint does not match.
 
     Example: `onceward feedback wait --run run_1 --since end --timeout 600`
     """

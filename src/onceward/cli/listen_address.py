@@ -66,7 +66,7 @@ RequireToken = Annotated[
     typer.Option(
         "--require-token",
         help="Require the token, which `onceward token show` prints, for every request. "
-        "Default: your own processes may read without it.",
+        "Default: your own processes may read without it; changes and MCP calls always need it.",
     ),
 ]
 PublicUrl = Annotated[

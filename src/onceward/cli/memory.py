@@ -239,7 +239,8 @@ app.command()(export)
 def doctor(store: StoreUrl = None, json_output: JsonFlag = False) -> None:
     """Count the memory's items and check their consistency; exit 1 on a problem.
 
-    It repairs nothing. It also counts names that `onceward memory merge` would merge.
+    It repairs nothing. It also counts names that `onceward memory merge` would merge; these are no
+    problem.
 
     Example: `onceward memory doctor`
     """

@@ -130,11 +130,12 @@ def fix(
     store: StoreUrl = None,
     json_output: JsonFlag = False,
 ) -> None:
-    """Record a fix of an issue; the next capture of its command verifies it.
+    """Record a fix of an issue; if it is applied, later captures of its command verify it.
 
     Verified: the same command in the same directory succeeds without the issue. Failed: the issue
-    is back. The same strategy and changes are the same fix; applied again after the issue recurred,
-    it is a new attempt. Exit 1 if the issue was never recorded.
+    is back. Another failure decides nothing. The same strategy and changes are the same fix. Once
+    it was verified or failed, it is a new attempt only if the issue recurred after that. Exit 1 if
+    the issue was never recorded.
 
     Example: `onceward memory fix "KeyError: 'id'" --strategy "give every order an id"`
     """

@@ -147,7 +147,7 @@ def _print_replace_plan(
 
 def _reject_directory(path: Path | None) -> None:
     if path is not None and path.is_dir():
-        message = f"path: {path} is a directory"
+        message = f"path: {path} is a directory; nothing was read or written"
         raise InvalidArgument(message, fix="pass a file", field="path")
 
 

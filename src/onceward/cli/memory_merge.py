@@ -31,8 +31,11 @@ def merge(
     """Merge entities whose names are variants of one name, such as `dep#Foo_Bar` and `dep#foo-bar`.
 
     Facts and relations move to the canonical name with their origin; the other entities are
-    soft-deleted. The plan lists these names, and the last merges, for --undo: later facts stay;
-    undo a newer merge of the same entities first.
+    soft-deleted. Without such names nothing is merged; exit 0. The plan lists the names, and the
+    latest merges with their numbers.
+
+    --undo moves back what a merge moved. Facts that were added since stay at the canonical name.
+    Undo newer merges of the same entities first.
 
     Example: `onceward memory merge --yes`
     """
@@ -74,8 +77,8 @@ def _print_plan(graph: Graph, *, json_output: bool) -> None:
 def _print_undo_plan(graph: Graph, number: int, *, json_output: bool) -> None:
     counts = {each.id: each.names for each in graph.merges(_MERGES_MAX)}
     if number not in counts:
-        message = f"undo: there is no merge {number} to undo; nothing was changed"
-        fix = "list merges with `onceward memory merge`"
+        message = f"undo: no merge {number} can be undone; nothing was changed"
+        fix = "list the merges that can be undone: `onceward memory merge`"
         raise InvalidArgument(message, fix=fix, field="undo")
     count = counts[number]
     line = f"would undo merge {number} and restore {_count(count)}"

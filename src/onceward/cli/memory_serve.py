@@ -98,9 +98,10 @@ def serve(
     """Serve the memory to MCP clients, over stdin and stdout or, with --http, over HTTP.
 
     Without --http it serves the program that started it until stdin ends; the log goes to stderr.
-    Options about addresses, hosts, tokens and proxies, and --json, need --http. With --http, every
-    client sends the token as `Authorization: Bearer …`. It is the one of `onceward token show`, or
-    `$ONCEWARD_MEMORY_TOKEN`.
+    Options about addresses, hosts, tokens and proxies, and --json, need --http.
+
+    With --http, every call of a client needs the token, as `Authorization: Bearer …`. The server
+    takes the token of `onceward token show`; if `$ONCEWARD_MEMORY_TOKEN` is set, only that one.
 
     Example: `onceward memory serve --store sqlite:///memory.db`
     """

@@ -69,8 +69,8 @@ def init(
 ) -> None:
     """Create a workspace: `onceward.json`, a first task and scripted agents.
 
-    Existing files are kept, and `.gitignore` gets the folders that runs write. Exit 1 if the
-    directory has an `onceward.json` already.
+    Existing files are kept, and `.gitignore` gets the folders that runs write. If the directory has
+    an `onceward.json` already, nothing is written; exit 1.
 
     Example: `onceward init demo`
     """

@@ -189,7 +189,8 @@ def object_argument(name: str, text: str) -> dict[str, object]:
     value = json_argument(name, text)
     if not isinstance(value, Mapping):
         message = f"{name}: must be a JSON object"
-        raise InvalidArgument(message, fix='pass an object such as {"goal": "…"}', field=name)
+        fix = 'pass one object, {"name": value, …}: inline, as @file, or - for standard input'
+        raise InvalidArgument(message, fix=fix, field=name)
     return dict(value)
 
 

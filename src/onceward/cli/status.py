@@ -40,10 +40,12 @@ def status(
     """Report unfinished work, since when, and the command that settles it; exit 1 if any.
 
     It settles nothing. Reported are ambiguous outcomes and steps, outcomes past their lease,
-    messages that block a cursor, parked messages and dead letters. So are cursors that are paused,
-    stuck, abandoned or lagging, and pending deliveries and unsent replies of conversations. With
-    --app, so are positions that a source rejects, or that another version of a consumer wrote. A
-    store that did not exist is created, without findings: exit 0.
+    messages that block a cursor, parked messages, dead letters, and cursors that are paused or
+    stuck. Work in progress is not: a lag is reported only without a worker, and pending deliveries
+    and unsent replies only without a dispatcher, in a paused group, or after a failure.
+
+    With --app, so are positions that a source rejects, or that another version of a consumer wrote.
+    A store that did not exist is created, without findings: exit 0.
 
     Example: `onceward status --app shop:app --store sqlite:///work.db`
     """

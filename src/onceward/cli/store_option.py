@@ -16,8 +16,8 @@ StoreUrl = Annotated[
     str | None,
     typer.Option(
         "--store",
-        help="Store URL: `sqlite:///path` or `postgresql://…`. A missing file and missing tables "
-        f"are created. {_DEFAULT}",
+        help="Store URL: `sqlite:///path` or `postgresql://…`. A missing directory, file or "
+        f"table is created. {_DEFAULT}",
     ),
 ]
 #: Of commands that only read, also where there is no store.

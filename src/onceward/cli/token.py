@@ -32,9 +32,10 @@ def show(json_output: JsonFlag = False) -> None:
 
 @app.command()
 def rotate(yes: Yes = False, json_output: JsonFlag = False) -> None:
-    """Replace the token and print the new one.
+    """Replace the token of this user's servers and print the new one; create it if there is none.
 
-    A running server accepts the old one until it restarts, and after that only the new one.
+    A running server accepts only the old token until it restarts, and after that only the new one.
+    A memory server with `$ONCEWARD_MEMORY_TOKEN` accepts only that one.
 
     Example: `onceward token rotate --yes`
     """
@@ -47,7 +48,7 @@ def rotate(yes: Yes = False, json_output: JsonFlag = False) -> None:
         return
     lines = [
         f"would replace the token at {path}",
-        "servers accept the new token after a restart, and reject clients that send the old one",
+        "running servers accept only the old token until they restart, then only the new one",
     ]
     print_change(lines, applied=False, json_output=json_output, path=path)
 

@@ -205,7 +205,8 @@ class RequestGuard:
         if any(has_token(headers, each) for each in tokens) or (safe and may_read):
             return
         fix = (
-            "send the token that `onceward token show` prints in the header X-CM-LAB-TOKEN; "
+            "send the server's token in the header X-CM-LAB-TOKEN or as Authorization: Bearer; "
+            "`onceward token show` prints it, unless a memory server has $ONCEWARD_MEMORY_TOKEN; "
             "in a browser, reload the page"
         )
         raise errors.Unauthorized(fix=fix)

@@ -116,8 +116,8 @@ def check_match(match: object) -> dict[str, str]:
             message = f"match: names and values must be text, not {name!r:.60}: {text!r:.60}"
             raise InvalidArgument(message, fix='pass {"sessionId": "…"}', field="match")
         if not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text):
-            message = f"match: the text for {name!r:.60} contains half of a surrogate pair"
-            raise InvalidArgument(message, fix="pass well-formed Unicode", field="match")
+            message = f"match: the text for the field {name!r:.60} contains an unpaired surrogate"
+            raise InvalidArgument(message, fix="pass valid Unicode", field="match")
     return dict(match)
 
 

@@ -79,7 +79,7 @@ def scalars_json(names: tuple[str, ...], values: tuple[object, ...]) -> bytes | 
         return None
     try:
         return orjson.dumps(dict(zip(names, values, strict=True)), option=_STRICT_SORTED)
-    except TypeError:  # A large integer, or half of a surrogate pair.
+    except TypeError:  # A large integer, or an unpaired surrogate.
         return None
 
 
@@ -214,7 +214,7 @@ def _string(value: str, path: Path) -> str:
     try:
         value.encode()
     except UnicodeEncodeError as exc:
-        problem = "contains half of a surrogate pair"
+        problem = "contains an unpaired surrogate"
         raise NotCanonical(written_path(path), problem, fix="send well-formed Unicode") from exc
     # The standard library's escapes are RFC 8785's: the short ones, and \u00xx in lower case.
     return encode_basestring(value)

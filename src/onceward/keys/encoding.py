@@ -32,7 +32,7 @@ def is_encodable(text: str) -> bool:
 def well_formed(field: str, text: str) -> str:
     """Return the text of a field; raise InvalidArgument if it cannot be encoded."""
     if not is_encodable(text):
-        message = f"{field}: contains half of a surrogate pair"
+        message = f"{field}: contains an unpaired surrogate"
         raise InvalidArgument(message, fix="pass well-formed Unicode", field=field)
     return text
 

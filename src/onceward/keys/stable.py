@@ -102,7 +102,7 @@ def run_key(started_at: str, fingerprint: str) -> str:
     try:
         datetime.fromisoformat(_name("started_at", started_at))
     except ValueError as exc:
-        message = f"started_at: {started_at!r:.60} is not an ISO 8601 time"
+        message = f"started_at: {started_at!r:.60} is not an ISO 8601 time; no key was made"
         fix = "pass a time such as 2026-02-06T12:00:00Z"
         raise InvalidArgument(message, fix=fix, field="started_at") from exc
     return f"run#{started_at}#{_name('fingerprint', fingerprint)}"

@@ -42,9 +42,9 @@ Item = TypeVar("Item")
 
 
 def _well_formed(text: str) -> str:
-    """Reject half a surrogate pair: neither files nor responses can encode it."""
+    """Reject an unpaired surrogate: neither files nor responses can encode it."""
     if not is_encodable(text):
-        message = "holds half of a surrogate pair"
+        message = "holds an unpaired surrogate"
         raise ValueError(message)
     return text
 

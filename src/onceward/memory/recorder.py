@@ -349,7 +349,9 @@ class Recorder:
         found = next((name for name in wanted if name in known), None)
         if found is None:
             raise EntityMissing(
-                wanted, field="issue", fix="record the issue first, with record_error"
+                wanted,
+                field="issue",
+                fix="record it first: `onceward memory capture -- COMMAND`, or record_error",
             )
         return found
 

@@ -121,7 +121,9 @@ class _EffectExecution:
     def _replayed(self, text: str | None) -> CallResult:
         if text is not None:
             return CallResult(value=self._results.read(text.encode()))
-        message = f"{self._name}: was done, but its result could not be stored"
+        message = (
+            f"{self._name}: was done before, and does not run again; its result was not stored"
+        )
         return CallResult(error=ResultNotStored(message, **self._place))
 
     def _run(self, run: Callable[[], Any]) -> Steps:

@@ -38,7 +38,9 @@ def rejection_error(claim: Claim, wanted: ClaimRequest) -> OncewardError:  # noq
     if isinstance(claim, Failed):
         return recorded_failure(claim.failure)
     if isinstance(claim, NotStored):
-        message = f"{scope} {key}: was done, but its result could not be stored"
+        message = (
+            f"{scope} {key}: was done before, and does not run again; its result was not stored"
+        )
         return ResultNotStored(message, scope=scope, key=key)
     if isinstance(claim, InFlight):
         return KeyInFlight(

@@ -194,7 +194,9 @@ def encode_result(
     try:
         text = results.write(value)
     except NotCanonical as exc:
-        message = f"{name}: was done, but its result cannot be stored: {exc.message}"
+        message = (
+            f"{name}: was done, and does not run again; its result cannot be stored: {exc.message}"
+        )
         _log.warning("%s", message)
         error = ResultNotStored(message, value=value, path=exc.path)
         error.__cause__ = exc

@@ -135,7 +135,7 @@ def _dumped(line: Mapping[str, object]) -> str:
     """Return a line as JSON; values that JSON cannot carry are converted, never dropped."""
     try:
         return orjson.dumps(line, default=str).decode()
-    except TypeError:  # Half a surrogate pair, or a number of more than 64 bits.
+    except TypeError:  # An unpaired surrogate, or a number of more than 64 bits.
         text = json.dumps(line, default=str, ensure_ascii=False, skipkeys=True)
         return text.encode(errors="replace").decode()
 

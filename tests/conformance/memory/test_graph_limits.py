@@ -116,7 +116,7 @@ def test_an_origin_that_cannot_be_kept_is_refused(graph: Graph, origin: WriteOri
 
 
 def test_odd_questions_are_answered(graph: Graph) -> None:
-    """A NUL, half a surrogate pair and numbers beyond all stores are no reason to fail."""
+    """A NUL, an unpaired surrogate and numbers beyond all stores are no reason to fail."""
     create(graph, entity("a b"))
     assert list(shown(graph.search("a\0b"))) == ["a b"]
     assert graph.search("\ud800").entities == ()

@@ -190,7 +190,7 @@ def test_lines_have_a_limit() -> None:
 
 
 def test_values_that_json_does_not_have_are_refused() -> None:
-    """A set, a NaN or half of a surrogate pair inside a payload does not go out."""
+    """A set, a NaN or an unpaired surrogate inside a payload does not go out."""
     for value in ({1}, float("nan"), "\ud800", b"bytes"):
         with pytest.raises((MessageRefused, NotCanonical)):
             protocol.encode(a_log(fields={"value": value}))

@@ -43,7 +43,7 @@ def test_ik_warns_about_ephemeral_inputs(run: Run) -> None:
         ("[1]", "inputs: must be a JSON object"),
         ("@/nowhere/x.json", "inputs: /nowhere/x.json does not exist"),
         ("@/", "inputs: cannot read /"),
-        ('{"a": "\\ud800"}', "inputs.a: contains half of a surrogate pair"),
+        ('{"a": "\\ud800"}', "inputs.a: contains an unpaired surrogate"),
         ('{"a":1,"a":2}', "inputs: not acceptable JSON: the key 'a' appears twice"),
     ],
 )

@@ -86,7 +86,7 @@ def test_explain_is_bounded() -> None:
         ("action", "", "action: must be non-empty text"),
         ("action", "a\nb", "action: must not contain a newline"),
         ("task_id", 42, "task_id: must be non-empty text"),
-        ("snapshot_id", "\ud800", "snapshot_id: contains half of a surrogate"),
+        ("snapshot_id", "\ud800", "snapshot_id: contains an unpaired surrogate"),
         ("inputs", [], "inputs: must be a JSON object"),
         ("inputs", None, "inputs: must be a JSON object"),
         ("expected_outputs", "src/main.py", "expected_outputs: must be a JSON array"),

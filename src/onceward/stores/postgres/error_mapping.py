@@ -74,8 +74,11 @@ def commit_error(exc: psycopg.Error) -> OncewardError:
 
 def _statement_missing(what: str) -> StoreUnavailable:
     message = (
-        f"{what}: a connection pooler gave our server session to another client; nothing was "
-        "changed, and prepared statements are disabled from now on"
+        f"{what}: a connection pooler gave our database session to another client; nothing was "
+        "changed, and this process uses the store without prepared statements from now on"
     )
-    fix = "try again; to avoid this error, add pooler=transaction to the URL of the store"
+    fix = (
+        "run the whole transaction again; to avoid this error, add pooler=transaction to the URL "
+        "of the store"
+    )
     return StoreUnavailable(message, fix=fix, sqlstate=STATEMENT_MISSING)

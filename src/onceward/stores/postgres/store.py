@@ -303,8 +303,8 @@ class PostgresStore(TransactionContext[PostgresTransaction]):
         if not slots.acquire(self._connect_seconds):
             seconds = f"{self._connect_seconds:g} s"
             message = (
-                f"{TRANSACTIONS_MAX} transactions, the most of one process, are open, and none "
-                f"ended in {seconds}; nothing was done"
+                f"no transaction could be opened within {seconds}: {TRANSACTIONS_MAX}, the most of "
+                "one process, are open, and other callers wait; nothing was done"
             )
             fix = "keep transactions short, or run fewer threads in one process"
             raise StoreBusy(message, fix=fix)

@@ -233,7 +233,10 @@ class PostgresTransaction(TransactionHooks):
         if self._beginning is BEGIN_SERIALIZABLE:
             return
         if self._is_open:
-            message = "immediate: the open transaction has already begun, as READ COMMITTED"
+            message = (
+                "immediate: the open transaction has begun as READ COMMITTED and cannot become "
+                "SERIALIZABLE; it stays usable"
+            )
             raise SqlFailed(message, fix="pass immediate=True to the outermost transaction")
         self._beginning = BEGIN_SERIALIZABLE
 
