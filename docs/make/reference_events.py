@@ -17,6 +17,9 @@ _WRAPPERS: Final = {
     "_back_off": "warn_and_retry",
     "log_info": "log_info",
 }
+#: Functions that log a level, an event and its facts, in this order.
+_WITH_LEVEL: Final = {"log_event", "_log"}
+_EVENT_ARGUMENT: Final = 1
 _LEVELS: Final = ("debug", "info", "warning", "error", "critical", "exception")
 #: An f-string that stands for several actions.
 _SPREAD: Final = {"alert_{event}": ("alert_fired", "alert_cleared")}
@@ -84,6 +87,9 @@ def _named(node: ast.AST) -> Iterator[tuple[str, set[str], str]]:
             asked = node.args[0]
         for name in _texts(asked):
             yield name, set(keywords) - _NOT_FACTS, _WRAPPERS.get(called, "")
+        if called in _WITH_LEVEL and len(node.args) > _EVENT_ARGUMENT:
+            for name in _dotted(node.args[_EVENT_ARGUMENT]):
+                yield name, _keys(node.args[-1]), ""
 
 
 def _texts(node: ast.expr | None) -> Iterator[str]:
@@ -96,6 +102,12 @@ def _texts(node: ast.expr | None) -> Iterator[str]:
         yield from _texts(node.orelse)
     elif isinstance(node, ast.JoinedStr):
         yield from _SPREAD.get(ast.unparse(node)[2:-1], (ast.unparse(node),))
+
+
+def _keys(node: ast.expr) -> set[str]:
+    """Return the keys of a dictionary that is written out."""
+    keys = node.keys if isinstance(node, ast.Dict) else ()
+    return {str(each.value) for each in keys if isinstance(each, ast.Constant)}
 
 
 def _dotted(node: ast.expr | None) -> Iterator[str]:
