@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from onceward.agents.supervisor import AgentSpec, Supervisor, SupervisorLimits
 from onceward.system import process_stat
 from tests.support.agent_messages import a_command
 from tests.support.supervised_run import SupervisedRun
+from tests.support.waiting import until
 
 ROOT = Path(__file__).parent.parent.parent
 AGENT = ROOT / "tests" / "support" / "kit_agent.py"
@@ -51,13 +51,6 @@ def run(tmp_path: Path) -> Iterator[Run]:
     run = Run(tmp_path)
     yield run
     run.stop()
-
-
-def await_file(path: Path) -> None:
-    until = time.monotonic() + 120
-    while not path.exists():
-        assert time.monotonic() < until, path
-        time.sleep(0.01)
 
 
 def without_ids(event: Message) -> Message:
@@ -141,7 +134,7 @@ def orchestrator(workspace: Path, gate: Path) -> tuple[subprocess.Popen[str], Ag
     assert process.stdout
     fields = json.loads(process.stdout.readline())
     assert isinstance(fields, dict)
-    await_file(workspace / "waiting")
+    until((workspace / "waiting").exists)
     record = AgentRecord.from_fields(fields, "run-1")
     assert record
     return process, record
@@ -166,10 +159,7 @@ def test_an_agent_outlives_its_orchestrator_until_its_answer_is_kept(run: Run, g
     process, record = orchestrator(run.workspace, gate)
     killed(process)
     gate.open("w").close()
-    until = time.monotonic() + 120
-    while (found := process_stat(record.pid)) is not None and found.is_alive:
-        assert time.monotonic() < until
-        time.sleep(0.01)
+    until(lambda: (found := process_stat(record.pid)) is None or not found.is_alive)
     answer = run.call(run.supervisor(), gate=str(gate))
     assert answer["event"] == "builder.completed"
     assert (run.count("begun"), run.count("done")) == (1, 1)

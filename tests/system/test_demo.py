@@ -6,7 +6,6 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,13 +17,13 @@ from onceward.demo import DemoWorld
 from onceward.demo.demo_home import TAG_VARIABLE, store_in
 from onceward.demo.result_counts import tally, total
 from onceward.testing.postgres import PostgresServer
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 COMMAND = [sys.executable, "-m", "onceward", "demo"]
 PARTS = ["leads", "run", "feedback", "memory", "chat"]
-PATIENCE_SECONDS = 120.0
 STORY_SECONDS = ("8", "25", "60")
 #: Lets a story live until it is asked to stop, or killed.
 LIVING = """
@@ -55,13 +54,6 @@ def processes(home: Path) -> list[int]:
         except OSError:
             continue
     return found
-
-
-def wait_for(condition: Callable[[], Any]) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.05)
 
 
 def played(home: Path, *words: str) -> dict[str, Any]:
@@ -145,7 +137,7 @@ def begun(home: Path, *command: str) -> Iterator[subprocess.Popen[str]]:
     """Start something that plays in a home, and wait until workers are at it."""
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
-        wait_for(lambda: len(processes(home)) >= 4)
+        until(lambda: len(processes(home)) >= 4)
         yield process
     finally:
         process.kill()
@@ -160,7 +152,7 @@ def test_a_story_that_is_cut_short_leaves_no_process(how: signal.Signals, tmp_pa
         process.send_signal(how)
         process.communicate(timeout=60)
         assert process.returncode == (130 if how is signal.SIGINT else -how)
-        wait_for(lambda: not processes(home))
+        until(lambda: not processes(home))
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
@@ -172,10 +164,10 @@ def test_a_living_story_ends_with_its_server(how: signal.Signals, tmp_path: Path
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
         with closing(open_handle(store_in(home))) as ow:
-            wait_for(lambda: any(each.processed_count for each in ow.cursors.list("demo_*")))
+            until(lambda: any(each.processed_count for each in ow.cursors.list("demo_*")))
         process.send_signal(how)
         process.communicate(timeout=60)
-        wait_for(lambda: not processes(home))
+        until(lambda: not processes(home))
     if how is signal.SIGTERM:
         assert process.returncode == 0
 

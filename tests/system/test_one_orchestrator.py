@@ -8,8 +8,7 @@ import re
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from onceward.orchestrator.workspace import Workspace
 from onceward.system import process_stat
 from tests.support import scripted_workspace as world
 from tests.support.namespaces import pid_namespace, pid_namespace_without_proc
+from tests.support.waiting import until
 
 HANG_SECONDS = 120
 COMMAND = [sys.executable, "-m", "onceward"]
@@ -74,13 +74,6 @@ def started(workspace: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
             yield process
         finally:
             process.kill()
-
-
-def until(condition: Callable[[], object]) -> None:
-    end = time.monotonic() + HANG_SECONDS
-    while not condition():
-        assert time.monotonic() < end, "it never came"
-        time.sleep(0.01)
 
 
 def kinds(workspace: Path, kind: str) -> list[dict[str, Any]]:

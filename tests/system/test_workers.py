@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from onceward.client import Onceward
 from onceward.client import open as open_handle
 from onceward.testing.zombie import freeze, wake, zombie
 from tests.support.lease_worker import false_time
+from tests.support.waiting import until
 
 WAIT_SECONDS_MAX = 120.0
 LEASE_SECONDS = 0.5
@@ -97,13 +98,6 @@ def _may_write(database: Path) -> bool:
         except BlockingIOError:
             return False
         return True
-
-
-def until(happened: Callable[[], object]) -> None:
-    deadline = time.monotonic() + WAIT_SECONDS_MAX
-    while not happened():
-        assert time.monotonic() < deadline, "it never happened"
-        time.sleep(0.01)
 
 
 def effects(ow: Onceward) -> list[tuple[int, int]]:
