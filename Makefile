@@ -13,7 +13,7 @@ EDITABLE := ONCEWARD_SKIP_WEB=1 $(INSTALL)
 WORKERS ?= 6
 # Node.js of the system, or the one that a wheel has brought into $(VENV).
 WITH_NODE := PATH="$$PATH:$(abspath $(BIN))"
-# The console's pages, and what they are made of; a directory is newer when a file came or went.
+# The servers' pages, and what they are made of; a directory is newer when a file came or went.
 PAGES := src/onceward/http/built/sources.sha256
 WEB := $(shell find web -maxdepth 1 -type f) $(shell find web/src -not -name schema.d.ts)
 # Types of the JSON API, generated from the server's OpenAPI document; only tsc reads them.

@@ -86,7 +86,7 @@ class Pages:
 
 def _give_up(problem: str, fix: str) -> NoReturn:
     message = (
-        f"the console's pages cannot be built: {problem}\n"
+        f"the servers' pages cannot be built: {problem}\n"
         f"fix: {fix}, or set {SKIP_VARIABLE}=1 to go without the pages"
     )
     raise SystemExit(message)
@@ -101,9 +101,9 @@ def make_pages(root: Path = ROOT) -> None:
     """Build the pages if they are out of date; report a build, or that it was skipped."""
     pages = Pages(root)
     if is_skipped():
-        print(f"{SKIP_VARIABLE} is set: the console's pages are left as they are", file=sys.stderr)
+        print(f"{SKIP_VARIABLE} is set: the servers' pages are left as they are", file=sys.stderr)
     elif not pages.are_built():
-        print("Building the console's pages …", file=sys.stderr, flush=True)
+        print("Building the servers' pages …", file=sys.stderr, flush=True)
         pages.build()
     else:
         pages.stamp.touch()  # make compares times, and must not build them again.

@@ -116,18 +116,6 @@ def test_only_a_comment_makes_an_exception(
     assert (wording.check(path) == []) is is_exempted
 
 
-def test_pages_that_are_replaced_soon_are_not_checked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Their folders are named; those beside them are checked."""
-    monkeypatch.setattr(wording, "ROOT", tmp_path)
-    for folder in ("lab", "http", "console"):
-        path = tmp_path / "src/onceward" / folder / "pages" / "index.html"
-        path.parent.mkdir(parents=True)
-        path.write_text("nobody")
-    assert wording.checked_files() == [tmp_path / "src/onceward/console/pages/index.html"]
-
-
 @pytest.mark.parametrize(("words", "is_long"), [(40, False), (41, True)])
 def test_a_sentence_has_a_limit(words: int, is_long: bool) -> None:
     """Code is one word, and a sentence ends where the next one begins."""

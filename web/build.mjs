@@ -36,8 +36,17 @@ const DOCUMENTS = [
     title: "chat",
     script: "src/chat/main.tsx",
     layers: ["tokens", "base", "controls", "parts", "dialog"],
-    rest: ["chat", "../chat/page"],
+    rest: ["chat", "documents/page", "../chat/page"],
     budgets: { script: 25_000, style: 8_000 },
+  },
+  {
+    name: "lab",
+    title: "Lab",
+    script: "src/lab/main.tsx",
+    layers: ["tokens", "base", "controls", "parts", "table", "dialog"],
+    rest: ["experiments", "lab", "documents/page"],
+    screens: "src/lab/screens/",
+    budgets: { page: 60_000 },
   },
 ];
 /** Runs before the first paint, in every document. */

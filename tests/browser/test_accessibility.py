@@ -101,7 +101,7 @@ def missing(page: Page, lab: LabServer) -> None:
 def keys(page: Page, lab: LabServer) -> None:
     open_comparison(page, lab, sides(lab))
     page.keyboard.press("?")
-    expect(page.get_by_role("dialog", name="Keys")).to_be_visible()
+    expect(page.get_by_role("dialog", name="Shortcuts")).to_be_visible()
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,8 @@ def evil(page: Page) -> Page:
 def unharmed(page: Page) -> None:
     """Say that the page holds no element and no address that a text brought along."""
     scripts = page.evaluate("[...document.scripts].map((each) => new URL(each.src).pathname)")
-    assert scripts == ["/lab/assets/framing.js", "/lab/assets/main.js"]
+    assert len(scripts) == 2
+    assert all(re.fullmatch(r"/assets/(early|lab)-[A-Z0-9]{8}\.js", each) for each in scripts)
     assert page.locator("[onerror], [onload], [onclick], [srcdoc]").count() == 0
     assert page.locator("a[href^='javascript'], a[href^='data'], img[src='x']").count() == 0
 

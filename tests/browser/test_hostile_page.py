@@ -89,7 +89,7 @@ def test_a_name_that_was_rebound_reads_and_changes_nothing(stranger: Page, lab: 
         """async () => {
           const asked = [
             fetch("/api/config"),
-            fetch("/lab/assets/main.js"),
+            fetch("/assets/icon.svg"),
             fetch("/api/feedback", { method: "POST", body: '{"notes": "planted"}',
               headers: { "content-type": "application/json" } }),
           ];

@@ -64,7 +64,7 @@ def test_a_comparison_with_the_keyboard_alone(page: Page, lab: LabServer) -> Non
     page.keyboard.press("j")
     at(page, here)
     page.keyboard.press("?")
-    expect(page.get_by_role("dialog", name="Keys")).to_be_visible()
+    expect(page.get_by_role("dialog", name="Shortcuts")).to_be_visible()
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog")).to_have_count(0)
 

@@ -83,7 +83,9 @@ def test_a_reload_in_the_middle_is_one_submission(page: Page, lab: LabServer, lo
     expect_heading(page)
     expect(page.locator("#outcome")).to_have_text("✕ Both are bad.")
     headers = {
-        name: value for name, value in sent.value.headers.items() if name.startswith(("x-", "con"))
+        name: value
+        for name, value in sent.value.headers.items()
+        if name.startswith(("x-", "con", "auth"))
     }
     late = httpx.post(
         sent.value.url, content=sent.value.post_data, headers=headers, trust_env=False
@@ -176,7 +178,7 @@ def test_an_earlier_decision_of_another_person_is_shown(
     expect_heading(page, "Decided")
     expect(page.locator("#outcome")).to_have_text("≈ A tie.")
     expect(page.get_by_text("no difference at all")).to_be_visible()
-    unused = page.locator(".notice.problem")
+    unused = page.locator(".notice.warn")
     expect(unused).to_contain_text("had already submitted this comparison.")
     expect(unused).to_contain_text("A is quicker")
     counts_once(lab, experiment_id)

@@ -164,7 +164,7 @@ def test_a_decision_that_was_edited_while_ambiguous(
     page.locator("#submit").click()
     expect_heading(page)
     expect(page.locator("#outcome")).to_have_text("≈ A tie.")
-    expect(page.locator(".notice.problem")).to_contain_text(ARRIVED)
+    expect(page.locator(".notice.warn")).to_contain_text(ARRIVED)
     expect(page.locator("#leftover")).to_contain_text("on second thought")
     counts_once(lab, experiment_id)
 
@@ -184,6 +184,6 @@ def test_an_ambiguous_decision_that_another_person_preceded(
     edit_instead(page, road, page.locator("#reason"), "too late")
     expect_heading(page, "Decided")
     expect(page.locator("#outcome")).to_have_text("≈ A tie.")
-    expect(page.locator(".notice.problem")).to_contain_text("had already submitted")
+    expect(page.locator(".notice.warn")).to_contain_text("had already submitted")
     expect(page.locator("#leftover")).to_contain_text("too late")
     counts_once(lab, experiment_id)

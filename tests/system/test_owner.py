@@ -42,7 +42,7 @@ CONFIGS = {
 METHODS = ["GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"]
 #: What no document of the API lists.
 PAGES = ["/", "/healthz", "/metrics", "/lab", "/chat", "/docs", "/mcp", "/assets/x", "/nope"]
-PAGES += ["/lab/assets/main.js", "/api/console/openapi.json", "/api/console/login"]
+PAGES += ["/assets/base.css", "/api/console/openapi.json", "/api/console/login"]
 
 #: Becomes another user once everything that it needs is loaded, and sends the requests it is given.
 _AS_ANOTHER = """
@@ -95,7 +95,7 @@ def calls_to(server: Served) -> list[tuple[str, str, dict[str, str]]]:
         {"range": "bytes=0-0"},
     ):
         calls += [("GET", "/api/config", odd), ("GET", "/", odd), ("POST", "/api/feedback", odd)]
-        calls += [("HEAD", "/api/config", odd), ("GET", "/lab/assets/main.js", odd)]
+        calls += [("HEAD", "/api/config", odd), ("GET", "/assets/base.css", odd)]
     return calls
 
 

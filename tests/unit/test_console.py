@@ -19,7 +19,6 @@ from onceward.dispatch.conversations import Chats
 from onceward.dispatch.dispatcher import Dispatcher
 from onceward.dispatch.models import Group, NewMessage
 from onceward.http.guard import CSP, RESPONSE_HEADERS
-from onceward.http.static_pages import POLICY
 from onceward.lab.lab import Lab
 from onceward.lab.lab_paths import LabPaths
 from onceward.lab.run_content import CONTENT_POLICY
@@ -127,10 +126,7 @@ def addresses(app: FastAPI) -> dict[str, set[str]]:
 ALIKE = {
     "/api/runs/nope": "/api/runs/{run_id:run}",
     "/assets/nope": "/assets/{name}",
-    "/lab/assets/lab.html": "/lab/assets/{name}",
 }
-#: Pages that the console, and no other site, may show in a frame.
-FRAMED = {"/lab", "/lab/review/{run_id}", "/lab/compare/{experiment_id}", "/lab/results"}
 MISSING = [*ALIKE, "/nope", "/api/nope", "/api/runs/", "/assets/..%2fapp.py", "/lab/"]
 
 
@@ -164,8 +160,6 @@ def is_dressed(method: str, path: str, response: httpx.Response) -> None:
     is_content = path.endswith(("/video", "/{name:path}")) and response.status_code == 200
     is_content = is_content and not is_ours
     policy = CONTENT_POLICY if is_content else CSP.decode()
-    if path in FRAMED and response.status_code == 200:
-        policy = POLICY
     assert response.headers.get_list("content-security-policy") == [policy]
     assert not [name for name in response.headers if name.startswith("access-control-")]
     if path.startswith("/api/") or response.status_code >= 400:
@@ -174,11 +168,6 @@ def is_dressed(method: str, path: str, response: httpx.Response) -> None:
         assert response.content == b""
     elif response.status_code >= 400:
         error_of(response)
-
-
-def test_pages_inside_the_console_differ_in_nothing_but_that() -> None:
-    """The policy of such pages differs from the guard's only in the sites that may frame them."""
-    assert CSP.decode().replace("frame-ancestors 'none'", "frame-ancestors 'self'") == POLICY
 
 
 STRANGERS = [

@@ -42,8 +42,7 @@ _UNBUILT: Final = """<p class="notice problem" role="status">
         <span><strong>The console is not here.</strong> Its pages are built with the package,
           and this one was installed without them. <code>pip install .</code> in a checkout brings
           them; where the code is used in place, <code>make web</code> is enough. Then start the
-          server again. Everything else works: the Lab, the conversations, the API and the command
-          line.</span>
+          server again. The API and the command line work without the pages.</span>
       </p>"""
 
 

@@ -80,8 +80,9 @@ def _pages() -> Iterator[Check]:
     yield Check(
         name="pages",
         status="ok" if is_there else "note",
-        detail="built" if is_there else "the console's pages were not built",
-        why="without them `onceward up` shows one plain page; everything else works",
+        detail="built" if is_there else "the servers' pages were not built",
+        why="without them the console, the Lab and the conversations say how to build them; "
+        "the API and the commands work",
         fix=""
         if is_there
         else "`pip install .` in a checkout, or `make web` for an editable installation",

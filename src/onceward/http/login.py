@@ -42,5 +42,5 @@ _STYLE: Final = _source("login.css")
 _PAGE: Final = _source("login.html").replace("{{ style }}", _STYLE).replace("{{ script }}", _SCRIPT)
 _POLICY: Final = (
     f"default-src 'none'; script-src '{_digest(_SCRIPT)}'; style-src '{_digest(_STYLE)}'; "
-    "connect-src 'self'; base-uri 'none'; frame-ancestors 'self'; form-action 'none'"
+    "connect-src 'self'; base-uri 'none'; frame-ancestors 'none'; form-action 'none'"
 )

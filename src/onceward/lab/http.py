@@ -17,9 +17,9 @@ from fastapi import APIRouter, Header, Query, Request, Response
 from starlette.convertors import Convertor, register_url_convertor
 
 from onceward.errors import InvalidArgument, OncewardError
+from onceward.http.built_pages import add_document
 from onceward.http.guard import page_token_for
 from onceward.http.long_poll import WAIT_SECONDS_MAX, cancel_on_disconnect
-from onceward.http.static_pages import add_pages
 from onceward.journal import RecordPage
 from onceward.journal.byte_cursor import START
 from onceward.lab import response_models
@@ -68,6 +68,8 @@ register_url_convertor("run", _RunIdConvertor())
 REQUEST_ID_HEADER: Final = "X-CM-LAB-REQUEST-ID"
 TAG_HEADER: Final = "X-CM-LAB-CURSOR-TAG"
 REPLAYED_HEADER: Final = "Idempotent-Replayed"
+#: The path of every page of the Lab; the document routes to the screen itself.
+PAGES: Final = ("/lab", "/lab/review/{run_id}", "/lab/compare/{experiment_id}", "/lab/results")
 #: Default number of runs or experiments per page.
 LISTED: Final = 50
 #: Leading zeros are skipped; a number of only zeros counts as absent.
@@ -130,7 +132,7 @@ def lab_router(
     _add_content(router, lab)
     _add_experiments(router, lab, changes)
     _add_export(router, lab, changes)
-    _add_pages(router)
+    add_document(router, "lab.html", at=PAGES)
     return router
 
 
@@ -331,11 +333,6 @@ def _add_export(router: APIRouter, lab: Lab, changes: _WriteThreads) -> None:
         """Export all records, or those of one session, into one file."""
         given = _one_id(request, request_id)
         return _idempotent(await changes.run(lambda: lab.export_once(body, given)))
-
-
-def _add_pages(router: APIRouter) -> None:
-    at = ("/lab", "/lab/review/{run_id}", "/lab/compare/{experiment_id}", "/lab/results")
-    add_pages(router, __package__, page="lab.html", base="/lab", at=at)
 
 
 def _task(task: Mapping[str, str] | None) -> dict[str, str] | None:

@@ -1,4 +1,4 @@
-"""Experiments: judge in a page inside the console, by keyboard, once; and read who wins."""
+"""Experiments: judge inside the console, by keyboard, once; and read who wins."""
 
 from __future__ import annotations
 
@@ -8,25 +8,23 @@ from collections import Counter
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
-from playwright.sync_api import FrameLocator, Page, expect
+from playwright.sync_api import Page, expect
 
 from tests.support.browser.accessibility_checks import assert_accessible
 from tests.support.browser.keyboard import press_keys
-from tests.support.browser.lab_page_actions import tab_to, until
+from tests.support.browser.lab_page_actions import expect_heading, tab_to
 from tests.support.browser.page_monitor import PageMonitor
 from tests.support.console_servers import Console, Visit
 
-TABS_MAX = 80
 
-
-def inside(page: Page) -> FrameLocator:
-    return page.frame_locator("iframe.framed-page")
-
-
-def framed_page(page: Page) -> str:
+def shown_page(page: Page) -> str:
     """Return the page of the Lab that the address names."""
     return parse_qs(urlsplit(page.url).query).get("page", [""])[0]
+
+
+def expect_screen(page: Page, title: str) -> None:
+    """Wait for a screen of the Lab by its heading."""
+    expect(page.get_by_role("heading", level=1, name=title)).to_be_visible()
 
 
 def submissions(console: Console) -> Counter[str]:
@@ -36,31 +34,18 @@ def submissions(console: Console) -> Counter[str]:
     return Counter(each for each in found if each != "seeded")
 
 
-def step_inside(page: Page) -> None:
-    """Walk with Tab until the focus is in the frame."""
-    for _ in range(TABS_MAX):
-        press_keys(page, "Tab")
-        if page.evaluate("document.activeElement.tagName") == "IFRAME":
-            return
-    message = "the frame cannot be reached with Tab"
-    raise AssertionError(message)
-
-
 def test_a_comparison_is_judged_by_keyboard_and_counts_once(
     page: Page, mortal: Console, visit: Visit
 ) -> None:
     """The next one to judge is there at once; Enter, pressed again and again, submits it once."""
-    visit(mortal, "/experiments?tab=compare", "Lab")
-    expect(inside(page).get_by_role("heading", level=1, name="Endings")).to_be_visible()
-    assert framed_page(page).startswith("/lab/compare/exp_")
-    expect(inside(page).locator("header.top")).to_be_hidden()
-    step_inside(page)
+    visit(mortal, "/experiments?tab=compare", "Endings")
+    assert shown_page(page).startswith("/lab/compare/exp_")
     press_keys(page, "2")
-    expect(inside(page).get_by_role("radio", name="B better")).to_be_checked()
-    tab_to(page, inside(page).locator("#submit"))
+    expect(page.get_by_role("radio", name="B better")).to_be_checked()
+    tab_to(page, page.locator("#submit"))
     for _ in range(3):
         press_keys(page, "Enter")
-    expect(inside(page).get_by_role("heading", level=1, name="Submitted")).to_be_visible()
+    expect_heading(page)
     assert list(submissions(mortal).values()) == [2]  # one entry for each side
     expect(page.get_by_text("Nothing left to judge, 2 decided")).to_be_visible()
     page.get_by_role("link", name="Comparisons", exact=True).click()
@@ -68,82 +53,68 @@ def test_a_comparison_is_judged_by_keyboard_and_counts_once(
     expect(rows.filter(has_text="Endings")).to_contain_text("decided")
 
 
-def test_keys_inside_are_not_heard_outside(page: Page, console: Console, visit: Visit) -> None:
-    """What is pressed in the frame moves no screen, and Tab leads in and out again."""
-    visit(console, "/experiments?tab=compare", "Lab")
-    expect(inside(page).locator("#submit")).to_be_visible()
+def test_keys_of_the_console_and_of_the_lab_live_together(
+    page: Page, console: Console, visit: Visit
+) -> None:
+    """Help lists both; in a field a letter is text, and outside it still leads to other screens."""
+    visit(console, "/experiments?tab=compare", "Endings")
+    press_keys(page, "?")
+    help_dialog = page.get_by_role("dialog", name="Shortcuts")
+    for each in ("B better", "Write why", "Next one to judge", "Change the theme"):
+        expect(help_dialog.get_by_text(each, exact=True)).to_be_visible()
+    press_keys(page, "Escape", "n")
+    expect(page.locator("#reason")).to_be_focused()
     address = page.url
-    step_inside(page)
-    for key in ("g", "c", "t", "p"):
-        press_keys(page, key)
+    page.keyboard.type("gc t 1")
+    expect(page.locator("#reason")).to_have_value("gc t 1")
+    expect(page.locator("#verdict :checked")).to_have_count(0)
     assert page.url == address
-    assert page.evaluate("document.documentElement.dataset.theme") is None
-    inside(page).get_by_role("button", name="Keys", exact=True).focus()
-    press_keys(page, "Shift+Tab")
-    until(page, "document.activeElement.tagName !== 'IFRAME'")
-    expect(page.get_by_role("link", name="Open in a new tab")).to_be_focused()
-    press_keys(page, "Tab")
-    inside(page).locator("#submit").focus()
-    press_keys(page, "Tab")
-    until(page, "document.activeElement.tagName !== 'IFRAME'")
+    press_keys(page, "Escape", "1")
+    expect(page.get_by_role("radio", name="A better")).to_be_checked()
+    press_keys(page, "g", "c")
+    expect_screen(page, "Cursors")
+    page.go_back()
+    expect(page.locator("#reason")).to_have_value("gc t 1")
+    expect(page.locator("#draft-state")).to_have_text("Draft restored.")
 
 
 def test_the_address_follows_the_page_inside(page: Page, console: Console, visit: Visit) -> None:
-    """A link in the frame stays there; the console names it, finds it again, and goes back."""
+    """A link between screens of the Lab stays in the console, which names it and goes back."""
     visit(console, "/experiments?tab=new", "Lab")
-    inside(page).get_by_role("link", name="Review Ships one").click()
-    expect(inside(page).get_by_role("heading", level=1, name="Ships one")).to_be_visible()
+    page.get_by_role("link", name="Review Ships one").click()
+    expect_screen(page, "Ships one")
     expect(page).to_have_url(re.compile(r"tab=review&page=%2Flab%2Freview%2F"))
     expect(page.get_by_role("link", name="Review", exact=True)).to_have_attribute(
         "aria-current", "page"
     )
     page.reload()
-    expect(inside(page).get_by_role("heading", level=1, name="Ships one")).to_be_visible()
+    expect_screen(page, "Ships one")
     press_keys(page, "]")
-    expect(inside(page).get_by_role("heading", level=1, name="Ships two")).to_be_visible()
+    expect_screen(page, "Ships two")
     page.go_back()
-    expect(inside(page).get_by_role("heading", level=1, name="Ships one")).to_be_visible()
+    expect_screen(page, "Ships one")
 
 
 @pytest.mark.parametrize(
     "asked", ["https://example.test/", "/memory", "//example.test/lab", "/lab/assets/api.js"]
 )
-def test_only_pages_of_the_lab_are_framed(
+def test_only_pages_of_the_lab_are_shown(
     page: Page, console: Console, visit: Visit, asked: str
 ) -> None:
-    """Whatever an address asks for, the frame holds what belongs there."""
-    visit(console, f"/experiments?tab=compare&page={asked}", "Lab")
-    expect(inside(page).get_by_role("heading", level=1, name="Endings")).to_be_visible()
-    assert framed_page(page).startswith("/lab/compare/")
+    """Whatever an address asks for, the console shows what belongs there."""
+    visit(console, f"/experiments?tab=compare&page={asked}", "Endings")
+    assert shown_page(page).startswith("/lab/compare/")
+    expect(page.locator("iframe")).to_have_count(0)
 
 
-def test_a_page_that_cannot_be_loaded_is_reported(
+def test_a_comparison_that_cannot_be_loaded_is_waited_for(
     page: Page, console: Console, visit: Visit, watch: PageMonitor
 ) -> None:
-    """Instead of the browser's own words there is a sentence, and a way to try again."""
+    """The desk says so, with a way to try again at once, and shows it when the server answers."""
     watch.expect_restart()
-    page.route("**/lab/compare/*", lambda route: route.abort(), times=1)
-    visit(console, "/experiments?tab=compare", "Lab")
-    expect(page.get_by_text("This page could not be loaded")).to_be_visible()
-    page.get_by_role("button", name="Try again").click()
-    expect(inside(page).get_by_role("heading", level=1, name="Endings")).to_be_visible()
-    expect(page.get_by_text("This page could not be loaded")).to_have_count(0)
-
-
-def test_the_frame_wears_the_colours_of_the_console(
-    page: Page, console: Console, visit: Visit
-) -> None:
-    """A theme that was chosen outside holds inside, at once and after a change."""
-    visit(console, "/experiments?tab=compare", "Lab")
-    expect(inside(page).locator("#submit")).to_be_visible()
-    ground = "getComputedStyle(document.body).backgroundColor"
-    before = page.frames[1].evaluate(ground)
-    page.locator("h1").click()
-    while page.evaluate("document.documentElement.dataset.theme") != "dark":
-        press_keys(page, "t")
-    expect(inside(page).locator("html")).to_have_attribute("data-theme", "dark")
-    assert page.frames[1].evaluate(ground) != before
-    assert page.frames[1].evaluate(ground) == page.evaluate(ground)
+    page.route("**/api/experiments/exp_*", lambda route: route.abort(), times=1)
+    visit(console, "/experiments?tab=compare", "Endings")
+    expect(page.locator("#banner")).to_be_hidden()
 
 
 def test_too_few_decisions_have_no_winner(page: Page, console: Console, visit: Visit) -> None:
@@ -157,7 +128,7 @@ def test_too_few_decisions_have_no_winner(page: Page, console: Console, visit: V
     )
     page.get_by_text("The 1 comparison behind these numbers").click()
     page.get_by_role("link", name=re.compile("^exp_")).click()
-    expect(inside(page).get_by_role("heading", level=1, name="Decided")).to_be_visible()
+    expect_screen(page, "Decided")
 
 
 def test_lists_say_what_waits(page: Page, console: Console, visit: Visit) -> None:
@@ -169,18 +140,15 @@ def test_lists_say_what_waits(page: Page, console: Console, visit: Visit) -> Non
     page.get_by_role("link", name="Runs", exact=True).nth(-1).click()
     expect(page.get_by_role("table", name="Runs of the Lab")).to_contain_text("Ships one")
     press_keys(page, "j", "Enter")
-    expect(inside(page).locator("#submit")).to_be_visible()
+    expect(page.locator("#submit")).to_be_visible()
 
 
-@pytest.mark.parametrize("tab", ["comparisons", "results", "compare"])
+@pytest.mark.parametrize("tab", ["comparisons", "results", "compare", "new"])
 def test_everybody_can_use_it(page: Page, console: Console, visit: Visit, tab: str) -> None:
     """No violation and no sideways scroll, at three widths and in both schemes."""
-    visit(console, f"/experiments?tab={tab}", "Lab")
-    if tab == "compare":
-        expect(inside(page).locator("#submit")).to_be_visible()
-        assert Axe().run(page.frames[1]).violations_count == 0  # and from now on with the rest
-    else:
-        expect(page.get_by_role("table").first).to_be_visible()
+    visit(console, f"/experiments?tab={tab}", "Endings" if tab == "compare" else "Lab")
+    shown = {"compare": "#submit", "new": "#runs"}.get(tab, "table")
+    expect(page.locator(shown).first).to_be_visible()
     assert_accessible(page)
 
 

@@ -40,7 +40,7 @@ SCREENS: Final = {
     "keys": ("/keys", "Key"),
     "memory": ("/memory?name=File%23src%2Fbilling.py", "charges a card once per order"),
     "experiments": ("/experiments", "Lab"),
-    "judging": ("/experiments?tab=compare", "Lab"),
+    "judging": ("/experiments?tab=compare", "Endings"),
     "conversations": ("/conversations?group=team", "team"),
     "dead": ("/dead", "InvalidAddress"),
     "letter": ("/dead/1", "InvalidAddress"),
@@ -58,17 +58,9 @@ def seek(page: Page) -> None:
     expect(dialog.get_by_role("button", name="Move to 100")).to_be_visible()
 
 
-def framed(words: str) -> Callable[[Page], None]:
-    """Wait for the words of a page inside the console's."""
-    return lambda page: expect(
-        page.frame_locator("iframe").get_by_text(words).first
-    ).to_be_visible()
-
-
 #: What is done on a screen before its picture is taken.
 BEFORE: Final[dict[str, Callable[[Page], None]]] = {
     "seek": seek,
-    "judging": framed("Endings"),
     "conversations": lambda page: expect(
         page.get_by_role("log").get_by_text("what is our uptime?").first
     ).to_be_visible(),

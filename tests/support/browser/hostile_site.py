@@ -7,6 +7,8 @@ import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+from onceward.http.built_pages import built_assets
+
 #: Each attempt reports what it could read; `target` is the address of the attacked server.
 ATTEMPTS = """
 const body = JSON.stringify({ notes: "planted" });
@@ -57,7 +59,7 @@ const attempts = {
   events: () => listen("/api/feedback"),
   image: () => element("img", "/assets/icon.svg"),
   script: () => element("script", "/api/config"),
-  module: () => element("script", "/lab/assets/dom.js", { type: "module" }),
+  module: () => element("script", "/assets/SCRIPT", { type: "module" }),
   frame: () => element("iframe", "/lab"),
 };
 const said = {};
@@ -66,7 +68,11 @@ for (const [name, attempt] of Object.entries(attempts)) {
 }
 return said;
 """
-ALL = f"async (target) => {{ {ATTEMPTS} }}"
+#: A script that the Lab's page loads.
+SCRIPT = next(
+    (name for name in built_assets() if name.startswith("lab-") and name.endswith(".js")), "lab.js"
+)
+ALL = f"async (target) => {{ {ATTEMPTS.replace('SCRIPT', SCRIPT)} }}"
 WILLING = {"content-type": "text/javascript", "access-control-allow-credentials": "true"}
 
 

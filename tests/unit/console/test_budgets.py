@@ -11,6 +11,7 @@ import pytest
 FIRST_SCRIPT_BYTES_MAX = 60_000
 STYLE_BYTES_MAX = 15_000
 SCREEN_BYTES_MAX = 60_000
+LAB_PAGE_BYTES_MAX = 60_000
 
 BUILT = resources.files("onceward.http") / "built"
 pytestmark = pytest.mark.skipif(
@@ -63,6 +64,17 @@ def test_all_styles_fit() -> None:
 def test_the_memory_page_adds_no_more_than_the_first_load() -> None:
     """The screen with the graph brings at most 60 kB along, packed."""
     assert weight_of("memory") <= SCREEN_BYTES_MAX
+
+
+@pytest.mark.parametrize("name", ["runs", "results", "review", "compare"])
+def test_a_page_of_the_lab_fits(name: str) -> None:
+    """Scripts and styles of the document, with those of the screen, are at most 60 kB, packed."""
+    document = sum(
+        packed(each) for kind in ("js", "css") for each in named_in_the_page(kind, "lab.html")
+    )
+    what = f"src/lab/screens/{name}.tsx, with all that it needs"
+    (weight,) = (each["gzipped_bytes"] for each in manifest()["weights"] if each["what"] == what)
+    assert document < weight <= LAB_PAGE_BYTES_MAX
 
 
 def test_the_manifest_lists_the_sizes_of_the_files() -> None:

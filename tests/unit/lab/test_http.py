@@ -194,11 +194,3 @@ def test_every_page_is_the_same_shell(site: Site, path: str) -> None:
     response = site.get(path)
     assert response.headers["content-type"] == "text/html; charset=utf-8"
     assert response.content == site.get("/lab").content
-
-
-def test_assets_are_scripts_and_styles_only(site: Site) -> None:
-    """With `nosniff` a module needs its right type; what is no asset does not exist."""
-    response = site.get("/lab/assets/api.js")
-    assert response.headers["content-type"] == "text/javascript; charset=utf-8"
-    for name in ("lab.html", "nope.js", "..%2fhttp.py", "__init__.py"):
-        assert error_of(site.get(f"/lab/assets/{name}"))[:2] == (404, "NOT_FOUND")

@@ -1,18 +1,8 @@
-// Away: says that the server does not answer, and that nothing is lost by it; the wait can be cut short.
+// Away: says that the server does not answer, and that no message is lost by it.
 
 import type { JSX } from "preact";
-import { away } from "../core/patience";
+import * as standalone from "../ui/standalone";
 
 export function Away(): JSX.Element {
-  const now = away.value;
-  return (
-    <div id="banner" class="away" role="status" hidden={!now}>
-      {now && (
-        <>
-          ⚠ No answer from the server: {now.reason}. What you write is kept in this tab, and sent when it is back. Trying
-          again by itself. <button type="button" onClick={now.cut}>Try now</button>
-        </>
-      )}
-    </div>
-  );
+  return <standalone.Away kept="What you write is kept in this tab, and sent when it is back. Trying again by itself." />;
 }

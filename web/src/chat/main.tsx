@@ -7,6 +7,7 @@ import { ApiError, asApiError, loadConfig, takeSettingsFrom } from "../core/api"
 import { sentence } from "../core/format";
 import { patiently, problemOf } from "../core/patience";
 import { startTheme } from "../core/theme";
+import { TopBar } from "../ui/standalone";
 import { Token } from "../ui/token";
 import { Away } from "./away";
 import { Conversation } from "./conversation";
@@ -24,13 +25,7 @@ function ChatPage(): JSX.Element {
   const fail = (error: unknown): void => setFailure(asApiError(error));
   return (
     <div class={group !== null && !failure ? "page talking" : "page"}>
-      <a class="skip" href="#main">Skip to the content</a>
-      <header class="top">
-        <a class="brand" href="/"><img src="/assets/icon.svg" alt="" width="28" height="28" /> Onceward</a>
-        <nav aria-label="Dispatch">
-          <a href="/chat" aria-current={group === null ? "page" : undefined}>Conversations</a>
-        </nav>
-      </header>
+      <TopBar label="Dispatch"><a href="/chat" aria-current={group === null ? "page" : undefined}>Conversations</a></TopBar>
       <Away />
       <div class="rooms">
         {group !== null && !failure && <Beside current={group} />}

@@ -95,6 +95,29 @@ export async function act<T>(path: string, body: object, opts: { key?: string } 
   }
 }
 
+/** Send a body as it is, in one attempt, with further headers. */
+export async function sendOnce<T>(path: string, text: string, headers: Record<string, string>): Promise<T> {
+  return withToken(() => call<T>("POST", path, { text, headers }));
+}
+
+/** Return a text file of the server. */
+export async function getText(path: string): Promise<string> {
+  await entered;
+  const request = `GET ${path}`;
+  const response = await reach(path, {}, request);
+  if (!response.ok) throw refusal(response, await read(response, request), request);
+  try {
+    return await response.text();
+  } catch {
+    throw unreachable("The server's answer broke off", request);
+  }
+}
+
+/** Return the status with which the server answers at an address. */
+export async function peek(path: string): Promise<number> {
+  return (await reach(path, { method: "HEAD" }, `HEAD ${path}`)).status;
+}
+
 /** Take the settings from another address: a page of one application runs where no console is. */
 export function takeSettingsFrom(path: string): void {
   settingsPath = path;
@@ -213,21 +236,25 @@ function readKept(): string | null {
 
 interface Call {
   body?: object;
+  /** A body that is JSON already. */
+  text?: string;
+  headers?: Record<string, string>;
   key?: string;
   signal?: AbortSignal;
   timeoutMs?: number;
 }
 
-async function call<T>(method: string, path: string, { body, key, signal, timeoutMs }: Call): Promise<T> {
+async function call<T>(method: string, path: string, { body, text, headers: more, key, signal, timeoutMs }: Call): Promise<T> {
   await entered;
-  const headers: Record<string, string> = { accept: "application/json" };
+  const headers: Record<string, string> = { accept: "application/json", ...more };
+  const payload = text ?? (body && JSON.stringify(body));
   const secret = token();
   // Reading needs no token, and an open page goes on reading when another server has the port.
   if (secret !== null && method !== "GET") headers["authorization"] = `Bearer ${secret}`;
-  if (body !== undefined) headers["content-type"] = "application/json";
+  if (payload !== undefined) headers["content-type"] = "application/json";
   if (key !== undefined) headers["idempotency-key"] = key;
   const request = `${method} ${path}`;
-  const response = await reach(path, { method, headers, body: body && JSON.stringify(body) }, request, signal, timeoutMs);
+  const response = await reach(path, { method, headers, body: payload }, request, signal, timeoutMs);
   const answer = await read(response, request);
   if (!response.ok) throw refusal(response, answer, request);
   heardAt.value = performance.now();

@@ -10,6 +10,8 @@ export interface Shortcut {
   run: () => void;
   /** Listed, but the browser does it by itself. */
   isNative?: boolean;
+  /** Not repeated while the key is held down. */
+  isOnce?: boolean;
 }
 
 export type KeyMap = Record<string, Shortcut>;
@@ -24,6 +26,10 @@ const SEQUENCE_MS = 1_500;
 const BASE = new Set(["Everywhere", "Go to"]);
 const registered: { section: string; current: () => KeyMap }[] = [];
 let timer: number | undefined;
+/** Here the browser already has a meaning for Space and Enter. */
+const ACTIVE = "a[href], button, summary, select, input[type=checkbox]";
+/** Keys that were acted on when they went down. */
+const taken = new Set<string>();
 
 /** Listen to keys for as long as a component is there; the `?` dialog lists them. */
 export function useKeys(map: KeyMap, section: string): void {
@@ -58,6 +64,9 @@ export function listed(): { section: string; keys: { key: string; text: string }
 
 export function startKeys(): void {
   document.addEventListener("keydown", onKey);
+  // A video that has the focus acts when the key comes up; it must not undo what the key did when it went down.
+  const onRise = (event: KeyboardEvent): void => { if (taken.delete(event.key)) event.preventDefault(); };
+  document.addEventListener("keyup", onRise, { capture: true });
 }
 
 function onKey(event: KeyboardEvent): void {
@@ -65,14 +74,16 @@ function onKey(event: KeyboardEvent): void {
   const name = nameOf(event);
   const isPlain = !name.includes("Ctrl+");
   if (isPlain && (isField(event.target) || (event.key.length === 1 && !hasLetters.value))) return;
-  if (document.querySelector("dialog:modal")) return;
+  if (document.querySelector("dialog:modal") || isForControl(event)) return;
   const full = pending.value ? `${pending.value} ${name}` : name;
   clearTimeout(timer);
   const isBegun = pending.value !== "";
   pending.value = "";
   const found = find(full) ?? (isBegun ? undefined : find(name));
   if (found) {
+    if (event.repeat && found.isOnce) return;
     event.preventDefault();
+    taken.add(event.key);
     found.run();
   } else if (!isBegun && isPlain && startsSomething(name)) {
     pending.value = name;
@@ -96,12 +107,18 @@ function startsSomething(name: string): boolean {
 }
 
 function nameOf(event: KeyboardEvent): string {
-  const { key } = event;
+  // A space would read as the two keys of a sequence.
+  const key = event.key === " " ? "Space" : event.key;
   if (event.ctrlKey || event.metaKey) return `Ctrl+${event.shiftKey ? "Shift+" : ""}${key.toLowerCase()}`;
   if (event.altKey) return `Alt+${key}`;
   // A letter tells by itself whether Shift is down; so does every other character.
   if (key.length === 1 && key !== key.toLowerCase()) return `Shift+${key.toLowerCase()}`;
   return event.shiftKey && key.length > 1 ? `Shift+${key}` : key;
+}
+
+function isForControl({ key, target }: KeyboardEvent): boolean {
+  if ((key !== " " && key !== "Enter") || !(target instanceof Element)) return false;
+  return target.closest(ACTIVE) !== null || (key === " " && target.matches("input[type=radio]"));
 }
 
 function isField(target: EventTarget | null): boolean {

@@ -7,7 +7,12 @@ const PREFIX = "onceward.";
 /** A signal whose value outlives the page. */
 export function stored<T extends string | boolean>(name: string, fallback: T, allowed?: readonly T[]): Signal<T> {
   const wish = signal(read(name, fallback, allowed));
-  effect(() => write(name, wish.value));
+  let kept = wish.peek();
+  effect(() => {
+    // A page that was only opened keeps nothing.
+    if (wish.value !== kept) write(name, wish.value);
+    kept = wish.value;
+  });
   return wish;
 }
 

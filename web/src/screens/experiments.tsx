@@ -1,13 +1,14 @@
-// Experiments: the Lab in this frame: lists and results of our own, and its plain pages for judging.
+// Experiments: the Lab in this frame: lists and results of our own, and its screens for judging.
 
 import { config } from "../core/api";
 import { route } from "../core/router";
+import { heading, hostAt } from "../lab/place";
 import { Empty, Tabs, useTab } from "../ui/bits";
 import { Page } from "../ui/page";
+import { hrefOf, tabOf } from "./experiments/addresses";
 import { Comparisons } from "./experiments/comparisons";
 import { Desk } from "./experiments/desk";
-import { tabOf } from "./experiments/models";
-import { ResultsView } from "./experiments/results";
+import { LiveResults } from "./experiments/results";
 import { Runs } from "./experiments/runs";
 
 const TABS = [
@@ -27,19 +28,24 @@ const QUESTIONS: Record<string, string> = {
   new: "What should be judged next?",
 };
 
+hostAt(hrefOf);
+
 export default function Screen() {
   const asked = useTab("tab", "comparisons");
   const tab = TABS.some((each) => each.id === asked) ? asked : "comparisons";
   const page = route.value.query.get("page");
   if (config.value && !config.value.has_lab) return <NoLab />;
-  const isFramed = tab === "compare" || tab === "review" || tab === "new";
+  const isDesk = tab === "compare" || tab === "review" || tab === "new";
+  // A judge sees what is judged in the heading.
+  const isJudged = (tab === "compare" || tab === "review") && tabOf(page) === tab;
+  const { title, question } = isJudged ? heading.value : { title: "Lab", question: QUESTIONS[tab]! };
   return (
-    <Page title="Lab" question={QUESTIONS[tab]!}>
+    <Page title={title} question={question}>
       <Tabs label="Lab" tabs={TABS} />
       {tab === "comparisons" && <Comparisons />}
       {tab === "runs" && <Runs />}
-      {tab === "results" && <ResultsView />}
-      {isFramed && <Desk tab={tab} page={tabOf(page) === tab ? page : null} />}
+      {tab === "results" && <LiveResults />}
+      {isDesk && <Desk tab={tab} page={tabOf(page) === tab ? page : null} question={QUESTIONS[tab]!} />}
     </Page>
   );
 }

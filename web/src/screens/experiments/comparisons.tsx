@@ -1,10 +1,11 @@
 // Comparisons: what is to be judged, and what was decided.
 
 import { route, setQuery, withQuery, Link } from "../../core/router";
+import { comparePage, type Experiment, isOpen, nameOfExperiment } from "../../lab/models";
 import { Ago, Empty, ErrorBox, Fresh, NoMatch, SearchBox, Skeleton, State } from "../../ui/bits";
 import { type Column, Table } from "../../ui/table";
 import { Rail } from "../lists/rail";
-import { comparePage, type Experiment, hrefOf, isOpen, nameOfExperiment, outcomeOf } from "./models";
+import { hrefOf } from "./addresses";
 import { useLabPages } from "./pages";
 
 const COLUMNS: Column<Experiment>[] = [
@@ -60,6 +61,14 @@ function stateOf(each: Experiment) {
   if (each.status === "done") return <State kind="ok" word="decided" />;
   if (each.status === "failed") return <State kind="off" word="failed" />;
   return <State kind="wait" word="to judge" />;
+}
+
+/** What a decided comparison came to, in words. */
+function outcomeOf({ outcome, winner, variants }: Experiment): string {
+  if (outcome === "tie") return "a tie";
+  if (outcome === "both_bad") return variants.length > 1 ? "all bad" : "both bad";
+  if (!winner) return "no outcome";
+  return winner.variantId === "baseline" ? "baseline" : (variants.find((each) => each.variantId === winner.variantId)?.label ?? winner.variantId);
 }
 
 function NothingYet() {

@@ -1,11 +1,19 @@
-// Desk: a judging page of the Lab, with links to the previous and the next item of the queue.
+// Desk: a screen of the Lab, with links to the previous and the next item of the queue.
 
-import { useEffect } from "preact/hooks";
+import type { ComponentType } from "preact";
+import { useEffect, useLayoutEffect } from "preact/hooks";
 import { useKeys } from "../../core/keys";
 import { go, Link } from "../../core/router";
+import {
+  comparePage, type Experiment, isOpen, type Modes, nameOfExperiment, nameOfRun, type PageName, parsePage, reviewPage, type Run, RUNS_PAGE,
+} from "../../lab/models";
+import { Away } from "../../lab/parts";
+import { heading } from "../../lab/place";
+import Compare from "../../lab/screens/compare";
+import Review from "../../lab/screens/review";
+import SetUp from "../../lab/screens/runs";
 import { Empty, Skeleton } from "../../ui/bits";
-import { Framed } from "../../ui/framed";
-import { comparePage, type Experiment, hrefOf, isOpen, nameOfExperiment, nameOfRun, reviewPage, type Run, tabOf } from "./models";
+import { hrefOf } from "./addresses";
 import { useLabPages } from "./pages";
 
 interface Item {
@@ -14,13 +22,17 @@ interface Item {
   isOpen: boolean;
 }
 
-const TITLES: Record<string, string> = { compare: "Compare", review: "Review", new: "Import runs and set comparisons up" };
+const SCREENS: Partial<Record<PageName, ComponentType<{ id: string; modes: Modes }>>> = { compare: Compare, review: Review, runs: SetUp };
 
-export function Desk({ tab, page }: { tab: string; page: string | null }) {
+export function Desk({ tab, page, question }: { tab: string; page: string | null; question: string }) {
   const queue = useQueue(tab);
   const open = queue?.filter((each) => each.isOpen) ?? [];
-  const shown = tab === "new" ? (page ?? "/lab") : page;
+  const shown = tab === "new" ? (page ?? RUNS_PAGE) : page;
   const first = open[0]?.page;
+  useLayoutEffect(() => {
+    // Until the screen says what it is called.
+    heading.value = { title: "Lab", question };
+  }, [shown]);
   useEffect(() => {
     // The judge gets the next item at once.
     if (tab !== "new" && page === null && first) go(hrefOf(first), { replace: true });
@@ -35,7 +47,9 @@ export function Desk({ tab, page }: { tab: string; page: string | null }) {
     tab === "new" ? {} : { "[": { text: "Previous one to judge", run: () => walk(-1) }, "]": { text: "Next one to judge", run: () => walk(1) } },
     "Lab",
   );
-  if (shown === null) return queue === null || first ? <Skeleton /> : <NothingToJudge tab={tab} />;
+  const address = parsePage(shown);
+  const Screen = address && SCREENS[address.name];
+  if (!address || !Screen) return queue === null || first ? <Skeleton /> : <NothingToJudge tab={tab} />;
   return (
     <div class="desk">
       <div class="desk-bar">
@@ -46,14 +60,10 @@ export function Desk({ tab, page }: { tab: string; page: string | null }) {
             <Step label="Next" keyName="]" isIdle={others === 0} onClick={() => walk(1)} />
           </>
         )}
-        <a class="desk-alone" href={shown} target="_blank" rel="noopener">Open in a new tab</a>
+        <a class="desk-alone" href={shown ?? RUNS_PAGE} target="_blank" rel="noopener">Open in a new tab</a>
       </div>
-      <Framed
-        title={`${TITLES[tab] ?? "Lab"}: a page of the Lab`}
-        page={shown}
-        isOurs={(path) => tabOf(path) !== null}
-        onWalk={(path) => go(hrefOf(path), { replace: true })}
-      />
+      <Away />
+      <Screen key={shown} id={address.id} modes={address.modes} />
     </div>
   );
 }

@@ -4,11 +4,7 @@ import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import { type ApiError, asApiError, get } from "../../core/api";
 import { useKeys } from "../../core/keys";
 import { useLive } from "../../core/live";
-
-interface LabPage<T> {
-  items: T[];
-  nextCursor: string | null;
-}
+import type { LabPage } from "../../lab/models";
 
 export interface LabList<T> {
   items: T[];

@@ -1,10 +1,11 @@
 // Runs: what was imported to be judged. Metrics stay out of the list: they would bias the judge.
 
 import { Link, route, setQuery, withQuery } from "../../core/router";
+import { nameOfRun, reviewPage, type Run } from "../../lab/models";
 import { Ago, Empty, ErrorBox, Fresh, NoMatch, SearchBox, Skeleton, State } from "../../ui/bits";
 import { type Column, Table } from "../../ui/table";
 import { Rail } from "../lists/rail";
-import { hrefOf, nameOfRun, reviewPage, type Run } from "./models";
+import { hrefOf } from "./addresses";
 import { useLabPages } from "./pages";
 
 const COLUMNS: Column<Run>[] = [

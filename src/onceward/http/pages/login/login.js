@@ -53,6 +53,6 @@ function useLink() {
   if (given) void logIn(given);
 }
 
-// The link may be opened in the tab that shows this page already, which loads nothing anew.
+// The link may be opened in the tab that shows this page already, which loads nothing again.
 window.addEventListener("hashchange", useLink);
 useLink();
