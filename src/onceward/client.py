@@ -54,7 +54,7 @@ class Onceward:
             return self.store.transaction(immediate=immediate)
         if immediate:
             message = "immediate: the connection's framework has already begun this transaction"
-            fix = "leave out immediate=True; choose how it begins in the framework, such as Django"
+            fix = "omit immediate=True: the framework, such as Django, decides how it begins"
             raise InvalidArgument(message, fix=fix, field="immediate")
         return self.store.join(connection)
 

@@ -23,8 +23,9 @@ app.command()(prepare)
 def migrate(store: StoreUrl = None, json_output: JsonFlag = False) -> None:
     """Create the tables of a store, or bring them up to date; idempotent.
 
-    Most commands that open a store do this, too: run it by hand after an upgrade, or with a role
-    that may create tables.
+    Most commands that open a store do this, too. Run it by hand to migrate before the processes of
+    a new version start, or with a role that may create tables. If a newer version made the store,
+    nothing is changed; exit 1.
 
     Example: `onceward db migrate --store sqlite:///work.db`
     """
@@ -43,8 +44,9 @@ def migrate(store: StoreUrl = None, json_output: JsonFlag = False) -> None:
 def status(store: ExistingStoreUrl = None, json_output: JsonFlag = False) -> None:
     """Show applied, pending and unknown migrations; exit 1 if any is pending or unknown.
 
-    Most commands apply pending ones; unknown ones need the version that made them. Creates no
-    tables; an SQLite file gets WAL mode. Exit 2 if the SQLite file does not exist.
+    Most commands apply pending ones; unknown ones need the version that made them, or a newer one.
+    Creates no tables and no files; an existing SQLite file is switched to WAL mode. Exit 2 if the
+    SQLite file does not exist.
 
     Example: `onceward db status --store postgresql://localhost/work`
     """

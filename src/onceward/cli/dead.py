@@ -230,7 +230,7 @@ def _print_plan(
     found = ow.dead.get_many(chosen)
     missing = sorted(set(chosen) - {each.id for each in found})
     if missing:
-        message = f"there is no dead letter {missing[0]}"
+        message = f"there is no dead letter {missing[0]}; nothing was changed"
         raise DeadLetterMissing(message, id=missing[0])
     dead = [each for each in found if each.state == "dead"]
     settled = [each for each in found if each.state != "dead"]

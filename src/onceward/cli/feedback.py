@@ -238,7 +238,7 @@ def wait(
     since: Annotated[
         str,
         typer.Option(
-            help="Only entries after this cursor, from an earlier poll, or after `end`: new ones."
+            help="Only entries after this cursor, from an earlier poll; `end`: only new entries."
         ),
     ] = "0",
     session: _SessionFilter = None,

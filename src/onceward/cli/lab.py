@@ -56,7 +56,7 @@ _StayOpen = Annotated[
     bool,
     typer.Option(
         "--stay-open",
-        help="Keep serving after the result is printed, until Ctrl-C. Default: exit.",
+        help="Keep serving after the result is printed, until Ctrl-C; exit 0. Default: exit.",
     ),
 ]
 _RequireOverall = Annotated[

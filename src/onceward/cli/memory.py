@@ -61,8 +61,9 @@ def search(
     query: Annotated[
         str,
         typer.Argument(
-            help='Words or "phrases", all of which must occur; `type:Error`, `key:err#…` (a name) '
-            "and `key:err#*` (the beginning of names) narrow the search."
+            help='Words or "phrases", all of them in the name and type, or all in one observation; '
+            "`type:Error`, `key:err#…` (a name) and `key:err#*` (the beginning of names) narrow "
+            "the search."
         ),
     ],
     limit: Annotated[int, typer.Option(help="Maximum number of entities.", min=1)] = 20,
@@ -78,7 +79,7 @@ def search(
     """Search entities by their names, types and observations, best match first.
 
     A word also matches longer ones that begin with it. Prints `nothing found` where nothing
-    matches; exit 0. The next page's cursor goes to stderr.
+    matches; exit 0. The next page's cursor goes to stderr; with --json it is `nextCursor`.
 
     Example: `onceward memory search 'type:Error "no module" yaml'`
     """
@@ -125,7 +126,8 @@ def graph(
 ) -> None:
     """Print an entity and its neighbourhood as a Graphviz or Mermaid diagram.
 
-    With --json it prints nodes and edges instead. Exit 1 if there is no such entity.
+    With --json it prints nodes and edges instead. If there are more entities than --nodes, the
+    nearest are kept, and a warning goes to stderr. Exit 1 if there is no such entity.
 
     Example: `onceward memory graph "tool#pytest" --format dot --depth 2 > pytest.dot`
     """

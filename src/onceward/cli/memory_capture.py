@@ -283,7 +283,10 @@ def _print_buffered(
 
 def _print_failure(result: CommandResult, exc: BaseException, *, json_output: bool) -> None:
     """Report that nothing was recorded, or that the outcome is unknown; keep the exit code."""
-    fix = "capture the command again to record it; if that fails, too, please report it"
+    fix = (
+        "the command has run; if it may run twice, capture it again to record it; if that fails, "
+        "too, please report it"
+    )
     found = f"{type(exc).__name__}: {exc}"
     error = exc if isinstance(exc, OncewardError) else Internal(found, fix=fix)
     is_known = not isinstance(exc, (OutcomeUnknown, KeyboardInterrupt))

@@ -156,8 +156,9 @@ def forget(
 ) -> None:
     """Erase an outcome: the next call with its key runs again, whatever happened before.
 
-    Its steps are erased, too; their effects are not undone, so they may happen twice. Exit 1 if
-    there is no such outcome, or while a call with this key runs.
+    Its steps are erased, too; their effects are not undone, so they may happen twice. The key stays
+    listed as `free`, with the reason and the actor. Exit 1 if there is no such outcome, or while a
+    call with this key runs, also without --yes.
 
     Example: `onceward outcomes forget shop.charge charge#7 --reason "a test" --yes`
     """

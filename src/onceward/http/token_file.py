@@ -68,7 +68,7 @@ def _check_private(path: Path, found: os.stat_result) -> None:
         raise WrongPath(message, fix=_REMOVE, path=str(path))
     if found.st_uid != os.geteuid():
         message = f"{path} belongs to user {found.st_uid}, not to {os.geteuid()}; it was not read"
-        fix = f"remove it, or set {HOME_VARIABLE} to a directory of your own"
+        fix = f"set {HOME_VARIABLE} to a directory of your own, or let the file's owner remove it"
         raise WrongPath(message, fix=fix, path=str(path))
     if found.st_mode & 0o077:
         mode = f"{stat.S_IMODE(found.st_mode):04o}"

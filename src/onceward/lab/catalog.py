@@ -83,7 +83,7 @@ class LabCatalog:
         found = self.run(run_id)
         if found is None:
             message = f"{field}: there is no run {run_id!r:.60}"
-            fix = "send the id of a run that GET /api/runs lists, or import its directory first"
+            fix = "pass the id of an imported run, or import its directory first"
             raise NotFound(message, fix=fix, field=field)
         return found
 

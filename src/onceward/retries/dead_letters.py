@@ -300,7 +300,7 @@ def _lock_chosen(
     ]
     missing = set(ids).difference(letter for letter, _ in chosen)
     if missing:
-        raise _missing(min(missing))
+        raise _missing(min(missing), "; nothing was changed")
     return chosen
 
 
@@ -368,8 +368,8 @@ def _group_filter(
     return chat_cursor(group), "chat"
 
 
-def _missing(letter: int) -> DeadLetterMissing:
-    return DeadLetterMissing(f"there is no dead letter {letter}", id=letter)
+def _missing(letter: int, state: str = "") -> DeadLetterMissing:
+    return DeadLetterMissing(f"there is no dead letter {letter}{state}", id=letter)
 
 
 def _since_text(since: datetime | None) -> str | None:

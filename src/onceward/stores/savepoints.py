@@ -143,8 +143,11 @@ class Nestable(ABC):
         try:
             yield
             if self.innermost is not savepoint:
-                message = "a call started inside this one is still running; both are undone"
-                raise JoinedConcurrently(message)  # noqa: TRY301 - undone like any other error
+                message = "a call inside this one still ran when this one ended; both are undone"
+                fix = (
+                    "await the inner call before the outer one ends; then call the outer one again"
+                )
+                raise JoinedConcurrently(message, fix=fix)  # noqa: TRY301 - undone like any other
             savepoint.release()
         except BaseException as exc:
             self._undo(savepoint, exc)
