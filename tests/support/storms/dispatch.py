@@ -13,10 +13,10 @@ import os
 import random
 import signal
 import sys
-import threading
 import time
 from collections import Counter
 from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
@@ -63,6 +63,20 @@ class BusyChannel(FileChannel):
         if self.takes_keys and self._source.random() < 0.05:
             message = "no answer"
             raise OutcomeUnknown(message)
+
+
+def receive(arrivals: Inbox, message: NewMessage) -> None:
+    """Send a message until it is acknowledged, as a person's client does on a busy machine."""
+    until = time.monotonic() + HEAL_SECONDS_MAX
+    while True:
+        try:
+            arrivals.receive(message)
+        except OncewardError as exc:
+            if not exc.retryable or time.monotonic() > until:
+                raise
+            time.sleep(0.05)
+        else:
+            return
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -145,7 +159,7 @@ class Storm:
                 timestamp=source.choice(TIMES),
             )
             for _ in range(source.choice([1, 1, 1, 2])):
-                arrivals.receive(message)
+                receive(arrivals, message)
             self.acknowledged.add((message.group, message.id))
 
     def is_enough(self, ow: Onceward) -> bool:
@@ -164,11 +178,11 @@ class Storm:
             and all(ends.get(state, 0) >= count for state, count in self.least.states.items())
         )
 
-    def fire(self, seconds: float, producing: threading.Thread) -> None:
+    def fire(self, seconds: float, producing: Future[None]) -> None:
         """Kill the dispatcher at random, and start another, while people write."""
         began = time.monotonic()
         self.last = self.nursery.start()
-        while time.monotonic() - began < seconds or producing.is_alive():
+        while time.monotonic() - began < seconds or not producing.done():
             time.sleep(self.source.uniform(*KILL_SECONDS))
             os.kill(self.last, signal.SIGKILL)
             self.kills += 1
@@ -189,11 +203,11 @@ class Storm:
     def run(self, seconds: float, groups: int) -> dict[str, object]:
         with open_handle(self.url) as ow:
             self.prepare(ow, groups)
-            producing = threading.Thread(target=self.produce, args=[ow, seconds * 0.9])
-            producing.start()
+            people = ThreadPoolExecutor(1)
+            producing = people.submit(self.produce, ow, seconds * 0.9)
             try:
                 self.fire(seconds, producing)
-                producing.join()
+                producing.result()
                 self.heal(ow)
             finally:
                 os.kill(self.last, signal.SIGTERM)
