@@ -112,8 +112,10 @@ def test_two_tabs_have_two_submissions(page: Page, lab: LabServer, watch: PageMo
     expect(other.locator(".sending")).to_contain_text("No answer from the server yet")
     held[0].continue_()
     expect_heading(page)
-    other.unroute_all()
+    # Still refused, so that it is the reloaded page that sends it.
     other.reload()
+    expect(other.locator(".sending")).to_contain_text("No answer from the server yet")
+    other.unroute_all()
     expect_heading(other)
     assert sorted(each["notes"] for each in entries(lab, runId=run_id)) == [
         "first tab",

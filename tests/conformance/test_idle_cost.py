@@ -122,6 +122,7 @@ IDLE: dict[str, Mapping[str, Any]] = {
     "dispatch_outbox_open": {},
     "dispatch_conversation_start": {"group": "g1", "upto": 10**12, "limit": 1, "offset": 0},
     "dispatch_group_show": {"name": "g1"},
+    "dispatch_group_positions": {"group": "g1", "arrived": 10**12, "read": 10**9},
     "dual_group": {"dual": "dispatch", "group": "g1"},
     "dispatch_count_between": {"group": "g1", "after": 10**9, "upto": 10**12, "limit": 1000},
     "dispatch_delivery_running": {},

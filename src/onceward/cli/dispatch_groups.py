@@ -166,7 +166,8 @@ def set_group(
 ) -> None:
     """Change a group; a running agent keeps its settings, the next one gets the new ones.
 
-    Settings without an option stay as they are. A new trigger applies to new messages only.
+    Settings without an option stay as they are, but --trigger without --word removes the word. A
+    new trigger applies to new messages only. Exit 1 if there is no such group.
 
     Example: `onceward dispatch groups set team --pause`
     """

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 #: How many of the messages are shown.
 SHOWN_MAX: Final = 5
+_NOT_YET: Final = (
+    "wait until its agent has processed a message; `onceward dispatch status` shows its state"
+)
 
 
 def replay(
@@ -69,7 +72,7 @@ def replay(
                 f"since: {group} has processed no message from {first} on; nothing was replayed"
             )
             tail = f"`onceward dispatch tail {group}` shows these messages"
-            fix = f"pass 1 to {processed}; {tail}" if processed else "wait for its first answer"
+            fix = f"pass 1 to {processed}; {tail}" if processed else _NOT_YET
             raise InvalidArgument(message, fix=fix, field="since")
         said = {"reason": reason or "", "actor": actor or current_operator()}
         try:

@@ -99,7 +99,9 @@ def tail(
     file: _File,
     since: Annotated[
         str,
-        typer.Option(help="Begin after this cursor, from an earlier poll, or after `end`."),
+        typer.Option(
+            help="Begin after this cursor, from an earlier poll; `end`: only new records."
+        ),
     ] = "0",
     match: _Match = None,
     fingerprint: Fingerprint = None,

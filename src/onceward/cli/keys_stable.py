@@ -96,8 +96,9 @@ def stable(
 ) -> None:
     """Print the stable key of a run, command, error, fix, dependency, file or other KIND.
 
-    Equal values get equal keys. In errors and warnings, times, paths, versions, hashes and UUIDs
-    are ignored; other numbers count.
+    Equal values get equal keys. In errors and warnings, absolute paths, `:line:column`, dates with
+    times, UUIDs, hashes and versions such as 1.2.3 are ignored. Relative paths, versions such as
+    3.11 and other numbers count.
 
     Example: `onceward keys stable error "ENOENT: /home/me/app.py:12:5"`
 

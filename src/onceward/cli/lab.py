@@ -56,7 +56,8 @@ _StayOpen = Annotated[
     bool,
     typer.Option(
         "--stay-open",
-        help="Keep serving after the result is printed, until Ctrl-C; exit 0. Default: exit.",
+        help="Keep serving after the result is printed, until Ctrl-C; exit 0. A result that was "
+        "recorded before is printed without serving. Default: exit.",
     ),
 ]
 _RequireOverall = Annotated[

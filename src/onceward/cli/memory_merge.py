@@ -35,8 +35,8 @@ def merge(
     latest merges with their numbers.
 
     --undo moves back what a merge moved. Facts that were added since stay at the canonical name.
-    Undo newer merges of the same entities first: else exit 1, and nothing is undone. Exit 2 if no
-    merge of this number can be undone.
+    Undo newer merges of the same entities first: else exit 1, and nothing is undone. Exit 2 if
+    there is no merge of this number; with --yes, exit 0 if it was undone already.
 
     Example: `onceward memory merge --yes`
     """

@@ -41,11 +41,13 @@ def status(
 
     It settles nothing. Reported are ambiguous outcomes and steps, outcomes past their lease,
     messages that block a cursor, parked messages, dead letters, and cursors that are paused or
-    stuck. Work in progress is not: a lag is reported only without a worker, and pending deliveries
-    and unsent replies only without a dispatcher, in a paused group, or after a failure.
+    stuck. Work in progress is not: a lag is reported only without a worker, unsent replies only
+    without a dispatcher, and pending deliveries only without a dispatcher, in a paused group, or
+    after a failure.
 
-    With --app, so are positions that a source rejects, or that another version of a consumer wrote.
-    A store that did not exist is created, without findings: exit 0.
+    With --app, so are positions that a source rejects, or that another version of a consumer wrote
+    and no migration converts. A store that did not exist is created; without --app it has no
+    findings: exit 0.
 
     Example: `onceward status --app shop:app --store sqlite:///work.db`
     """

@@ -40,7 +40,8 @@ class FenceLost(OncewardError):
     code = "FENCE_LOST"
     default_fix = (
         "call again with the same key: it returns the recorded outcome, or runs if there is none; "
-        "what this call did outside the store is not undone"
+        "while another caller runs it, KeyInFlight is raised: call again later; what this call did "
+        "outside the store is not undone"
     )
 
 

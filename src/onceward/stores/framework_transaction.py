@@ -53,8 +53,11 @@ def join(
     current = context.current()
     if current is not None:
         if getattr(current, "raw", None) is not connection:
-            message = "connection: another transaction of this store is open in this thread or task"
-            fix = "end it first, or use its `tx.connection` instead"
+            message = (
+                "connection: another transaction of this store is open in this thread or task; "
+                "no transaction was begun"
+            )
+            fix = "end it first; or omit connection=, and run your SQL on its `tx.connection`"
             raise InvalidArgument(message, fix=fix, field="connection")
         yield current
         return

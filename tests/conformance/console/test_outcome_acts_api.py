@@ -95,7 +95,7 @@ def test_a_running_call_cannot_be_reconciled(ow: Onceward, asking: Asking) -> No
     for is_plan in (True, False):
         response = asking.act("/api/outcomes/reconcile", **body, dry_run=is_plan)
         assert error_of(response)[:2] == (409, "NOT_RECONCILABLE")
-        assert "nothing to reconcile" in response.json()["error"]["message"]
+        assert "is not ambiguous; nothing was changed" in response.json()["error"]["message"]
     response = asking.act("/api/outcomes/reconcile", **{**VERDICT, "key": "other"})
     assert error_of(response)[:2] == (404, "NOT_FOUND")
 

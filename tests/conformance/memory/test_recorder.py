@@ -192,7 +192,9 @@ def test_a_fix_of_nothing_is_refused(graph: Graph, recorder: Recorder) -> None:
     for issue in (ISSUE, MESSAGE, "warn#nothing"):
         with pytest.raises(EntityMissing) as caught:
             recorder.fix(issue, strategy="use .get")
-        assert caught.value.fix == "record the issue first, with record_error"
+        assert caught.value.fix == (
+            "record it first: `onceward memory capture -- COMMAND`, or record_error"
+        )
     assert graph.counts().entities == 0
 
 
