@@ -16,6 +16,7 @@ from tests.support import namespaces
 from tests.support import nginx as nginx_module
 from tests.support import pgbouncer as pgbouncer_module
 from tests.support.evidence import Evidence, Passing
+from tests.support.files_in_memory import use_memory
 from tests.support.forked_tests import ForkedTests
 from tests.support.pgbouncer import PgBouncer
 
@@ -35,6 +36,9 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(Passing(Path(directory)), "passing")
     if (workers := config.getoption("--workers")) > 1:
         config.pluginmanager.register(ForkedTests(workers))
+    # A proof is one on a disk; other tests would sync a hundred thousand files to it.
+    if not (config.getoption("--prove") or config.getoption("--soak")):
+        use_memory()
     # A machine that has much else to do makes no example wrong.
     settings.register_profile("patient", settings.default, deadline=None)
     settings.load_profile("patient")
