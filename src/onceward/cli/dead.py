@@ -44,10 +44,7 @@ _State = Annotated[
 ]
 _Limit = Annotated[
     int,
-    typer.Option(
-        help="Maximum number of letters that the filter finds, up to 10000; "
-        "others stay as they are."
-    ),
+    typer.Option(help="Maximum number of letters that the filter selects, up to 10000."),
 ]
 _Actor = Annotated[
     str | None, typer.Option(help="The operator, stored with the letter. Default: your user name.")

@@ -51,8 +51,8 @@ def demo(
     store: Annotated[
         str | None,
         typer.Option(
-            help="URL of a database without Onceward's tables; it is kept. "
-            "Default: a new SQLite file."
+            help="URL of a database without Onceward's tables; the demo's tables and rows stay in "
+            "it. Default: a new SQLite file in the demo's directory."
         ),
     ] = None,
     json_output: JsonFlag = False,
@@ -61,8 +61,8 @@ def demo(
 
     It starts real processes of its own, kills them with `kill -9` and freezes some. The final table
     is counted from the store and the files. Retries, takeovers and refused stale writes are
-    expected; `lost` and `doubled` (done twice) must be 0. Exit 1 if they are not, or if --keep or
-    --store is in use.
+    expected; `lost` and `doubled` (done twice) must be 0. Exit 1 if they are not, if --keep is not
+    a new or empty directory, or if --store has Onceward's tables.
 
     Example: `onceward demo --seconds 15`
     """

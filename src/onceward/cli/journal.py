@@ -146,8 +146,9 @@ def tail(
 def verify(file: _File, json_output: JsonFlag = False) -> None:
     """Check every line; list damaged ones and exit 1 if there are any.
 
-    An incomplete last line counts as damaged; the next append mends it. Readers skip damaged lines.
-    Changes nothing; exit 2 if the file does not exist.
+    An incomplete last line counts as damaged. The next append ends it with a newline; it stays
+    damaged unless only the newline was missing. Readers skip damaged lines. Changes nothing; exit 2
+    if the file does not exist.
 
     Example: `onceward journal verify notes.jsonl`
     """
@@ -165,7 +166,9 @@ def verify(file: _File, json_output: JsonFlag = False) -> None:
         if found.damaged_count > len(found.damage):
             print(f"… and {found.damaged_count - len(found.damage)} more")
         if found.torn_bytes:
-            print(f"torn: {found.torn_bytes} bytes without a newline; the next append mends it")
+            print(
+                f"torn: {found.torn_bytes} bytes without a newline; the next append ends this line"
+            )
         print("ok" if found.ok else "readers skip these lines")
     if not found.ok:
         raise typer.Exit(1)

@@ -161,7 +161,8 @@ def review(
     With --session, an unfinished review of the same run is resumed, unless the session has
     requested another review or comparison since; one that was finished while no command waited is
     printed at once. After a result is printed, the same command requests a new review. Exit 0:
-    there is a result. 1: --timeout has passed. 2: PATH is not a run. 130: stopped by a signal.
+    there is a result. 1: --timeout has passed. 2: PATH is not a run. 130: stopped by a signal
+    before a result.
 
     Example: `onceward lab review out/a --json`
     """
@@ -224,9 +225,9 @@ def compare(
 
     With --session, an unfinished comparison of the same runs is resumed, unless the session has
     requested another review or comparison since, or a name, hypothesis, topic or questions are
-    passed that differ. One that was finished while no command waited is printed at once. After a
+    passed that differ; one that was finished while no command waited is printed at once. After a
     result is printed, the same command requests a new comparison. Exit 0: there is a result. 1:
-    --timeout has passed. 2: a path is not a run. 130: stopped by a signal.
+    --timeout has passed. 2: a path is not a run. 130: stopped by a signal before a result.
 
     Example: `onceward lab compare out/a out/b --name hooks --question "Is B clearer?" --json`
     """

@@ -116,7 +116,9 @@ def reconcile(
 ) -> None:
     """Decide an ambiguous outcome: it happened, or it did not. Pass --done or --not-done.
 
-    A step that is `intended` has reported no result: after a crash it may have happened.
+    With --effect, it decides one step of the call. A step that is `intended` was started and
+    reported no result: after a crash it may have happened. Exit 1 if there is no such outcome or
+    step, or if there is nothing to decide, also without --yes.
 
     Example: `onceward outcomes reconcile shop.charge charge#7 --not-done --reason "not paid" --yes`
     """

@@ -47,7 +47,7 @@ def rotate(yes: Yes = False, json_output: JsonFlag = False) -> None:
         print_change([token], applied=True, json_output=json_output, token=token, path=path)
         return
     lines = [
-        f"would replace the token at {path}",
+        f"would write a new token to {path}, and replace a token that is there",
         "running servers accept only the old token until they restart, then only the new one",
     ]
     print_change(lines, applied=False, json_output=json_output, path=path)

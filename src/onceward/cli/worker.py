@@ -94,9 +94,10 @@ def worker(
     was processed or became a dead letter. Exit 1: one waits for a retry, is paused, is held by
     another worker, or its source fails.
 
-    With or without --once, exit 1 also means that a handler did not end within --stop-seconds. So
-    it does if a source was refused because reading it could lose messages: see `onceward db
-    prepare`. Exit 2: the app cannot be loaded.
+    With or without --once, exit 1 also means that a handler did not end within --stop-seconds, or
+    that a source is refused at the end, because reading it could lose messages: see `onceward db
+    prepare`. Other consumers go on meanwhile. Exit 0 after a stop without these. Exit 2: the app
+    cannot be loaded.
 
     Example: `onceward worker shop:app --processes 3`
     """

@@ -193,7 +193,7 @@ class IntentLog:
             self._finish(lock, self._session_id, intent, is_new=True)
         except OncewardError as exc:
             # The intent is durable, so the request has happened; the next lock holder completes it.
-            raise _outcome_unknown(intent.request_id, exc.message) from exc
+            raise _outcome_unknown(intent.request_id, exc.message, exc.fix) from exc
 
     def record_response(
         self, lock: OpenFile, request: LabRequest, entity_id: str, response: Record
@@ -251,7 +251,7 @@ class IntentLog:
             self._journal(position.path).append(*missing)
         message = f"another program keeps breaking lines that are appended to {position.path}"
         check = f"onceward journal verify {shlex.quote(str(position.path))}"
-        fix = f"send it again with the same request id; check the file: `{check}`"
+        fix = f"stop the program that writes to this file, and check it with `{check}`"
         raise OutcomeUnknown(message, fix=fix, path=str(position.path))
 
     def _records_after(self, position: FilePosition) -> list[Record]:
@@ -345,9 +345,10 @@ class LockedRoot:
         return plan.response
 
 
-def _outcome_unknown(request_id: str, why: str) -> OutcomeUnknown:
+def _outcome_unknown(request_id: str, why: str, advice: str = "") -> OutcomeUnknown:
     message = f"request {request_id!r} is recorded but not yet completed: {why}"
-    fix = "send it again with the same request id; it is carried out once"
+    first = f"{advice}; then " if advice else ""
+    fix = f"{first}send it again with the same request id; it is carried out once"
     return OutcomeUnknown(message, fix=fix, requestId=request_id)
 
 
