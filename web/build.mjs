@@ -10,7 +10,7 @@ import { gzipSync } from "node:zlib";
 const here = dirname(fileURLToPath(import.meta.url));
 const target = resolve(here, "../src/onceward/http/built");
 /** Filled first, and put in place when complete: a reader sees the old files or the new ones. */
-const fresh = join(here, `node_modules/.built-${process.pid}`);
+const fresh = `${target}-${process.pid}`;
 
 /** Style sheets of the console's frame, in this order; those of the screens follow by name. */
 const FRAME_SHEETS = ["tokens", "base", "controls", "parts", "table", "chart", "dialog", "layout"];
