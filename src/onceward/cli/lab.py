@@ -225,7 +225,7 @@ def compare(
 
     With --session, an unfinished comparison of the same runs is resumed, unless the session has
     requested another review or comparison since, or a name, hypothesis, topic or questions are
-    passed that differ; one that was finished while no command waited is printed at once. After a
+    passed that differ. One that was finished while no command waited is printed at once. After a
     result is printed, the same command requests a new comparison. Exit 0: there is a result. 1:
     --timeout has passed. 2: a path is not a run. 130: stopped by a signal before a result.
 
