@@ -89,6 +89,19 @@ def test_it_fits_the_source(bug: Bug) -> None:
     assert bug.harm.endswith(".")
 
 
+def test_each_names_a_case_that_exists(request: pytest.FixtureRequest) -> None:
+    """Its test was collected with exactly these parameters, where this run collected the test."""
+    collected = {item.nodeid for item in request.session.items}
+    functions = {case.partition("[")[0] for case in collected}
+    gone = {
+        bug.id: bug.test
+        for bug in BUGS
+        if bug.test not in collected and "[" in bug.test
+        if bug.test.partition("[")[0] in functions
+    }
+    assert not gone
+
+
 def test_every_promise_has_a_bug() -> None:
     """Every promise has a bug that breaks it; names are used once."""
     assert {bug.breaks for bug in BUGS} == {promise.id for promise in promises()}

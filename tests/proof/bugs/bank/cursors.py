@@ -121,7 +121,7 @@ BUGS: Final = (
         replace="""    lease_boot_id <> :boot
 """,
         test=f"{_CURSORS}::test_h15_a_row_made_by_an_administrator_can_be_acquired"
-        "[insert into cursor_positions (cursor_name, lease_owner) values ('c', 'other')-sqlite]",
+        "[sqlite-insert into cursor_positions (cursor_name, lease_owner) values ('c', 'other')]",
         breaks="W1",
     ),
     Bug(
@@ -134,8 +134,8 @@ BUGS: Final = (
       and held.lease_expires_at >= onceward_now()""",
         replace="coalesce(held.lease_expires_at, 'infinity') >= onceward_now()",
         test=f"{_CURSORS}::test_h15_a_row_made_by_an_administrator_can_be_acquired"
-        "[insert into cursor_positions (cursor_name, lease_owner)"
-        " values ('c', 'other')-postgres]",
+        "[postgres-insert into cursor_positions (cursor_name, lease_owner)"
+        " values ('c', 'other')]",
         breaks="W1",
     ),
     Bug(

@@ -29,7 +29,7 @@ BUGS: Final = (
         file="workers/message_processing.py",
         find="self._failing = set(ow.retries.attempts.positions(lease.name))",
         replace="self._failing = set[str]()",
-        test=f"{_WORKER}::test_a_failing_message_holds_its_cursor[None-sqlite]",
+        test=f"{_WORKER}::test_a_failing_message_holds_its_cursor[sqlite-None]",
         breaks="R1",
     ),
     Bug(
