@@ -41,7 +41,8 @@ SEEING = """
     inner = agent.cache.put
     def see(answer, workspace):
         paths = sorted(Path("src").iterdir())
-        seen = hashlib.sha256(repr([(p.name, p.read_bytes()) for p in paths]).encode())
+        files = [(p.name, hashlib.sha256(p.read_bytes()).hexdigest()) for p in paths]
+        seen = hashlib.sha256(repr(files).encode())
         # First: killed in between, it would answer from what it kept without another look.
         with open("state/counts/seen", "a") as file:
             file.write(seen.hexdigest() + "\\n")
@@ -177,29 +178,33 @@ class EditedRun(Storm):
         self.check_counts(records)
         late = self.written_late(records)
         verified = world.orchestrator(self.workspace).verify(ledger.stem)
-        assert {each.path for each in verified.findings} == late, (verified, late)
+        assert {each.path for each in verified.findings} == late.keys(), (verified, late)
         assert verified.is_as_approved == (not late), verified
-        found = sorted((self.workspace / "src").iterdir())
-        paths = [path for path in found if f"src/{path.name}" not in late]
-        final = hashlib.sha256(repr([(p.name, p.read_bytes()) for p in paths]).encode())
+        found = {
+            path.name: late.get(f"src/{path.name}", hashlib.sha256(path.read_bytes()).hexdigest())
+            for path in sorted((self.workspace / "src").iterdir())
+        }
+        files = [(name, digest) for name, digest in found.items() if digest]
+        final = hashlib.sha256(repr(files).encode())
         seen = (self.workspace / "state/counts/seen").read_text().splitlines()
         assert final.hexdigest() in seen, "no reviewer saw what is delivered"
 
-    def written_late(self, records: list[dict[str, Any]]) -> set[str]:
+    def written_late(self, records: list[dict[str, Any]]) -> dict[str, str]:
         """Return what the person wrote after the last look at the files: it is not delivered.
 
-        That look comes after the last receipt.
+        That look comes after the last receipt. The value is the digest of what was delivered
+        instead, empty if that was no file.
         """
         tree = WorkspaceTree(
             Workspace(root=self.workspace), files=SystemFiles(), clock=SystemClock()
         )
         delivered = tree.manifest(records[-1]["tree"]) or {}
-        late = set[str]()
+        late = dict[str, str]()
         for name in self.written.values():
             path = self.workspace / name
             digest = hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else ""
             if digest and delivered.get(name, ("", 0))[0] != digest:
-                late.add(name)
+                late[name] = delivered.get(name, ("", 0))[0]
                 received = max(each["at"] for each in records if each["kind"] == "receipt")
                 since = datetime.fromisoformat(received).timestamp()
                 # The kernel's time of a file is that of its last tick.
